@@ -167,10 +167,12 @@ typedef struct ccl_ctx {
     uint64_t seed;
     uint32_t threads; /**< 0: one per core */
     ccl_work_t *work; /**< NULL: not counted */
+    struct ccl_runs
+        *runs; /**< borrowed: what simulations know of each other (sim.h); NULL: nothing */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \
-    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL }
+    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL, NULL }
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);
@@ -525,10 +527,13 @@ ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void 
 /** For what workers of a loop share. */
 typedef struct ccl_lock ccl_lock_t;
 ccl_lock_t *ccl_lock_create(void); /**< NULL: out of memory */
-/** Frees it and all it owns; NULL is fine. */
-void ccl_lock_destroy(ccl_lock_t *lock);
+void ccl_lock_destroy(ccl_lock_t *lock); /**< NULL is fine */
 void ccl_lock_take(ccl_lock_t *lock); /**< waits until nobody has it */
 void ccl_lock_release(ccl_lock_t *lock);
+/** Calls fn every every_s seconds from a thread of its own, until it is stopped. */
+typedef struct ccl_ticker ccl_ticker_t;
+ccl_ticker_t *ccl_ticker_start(double every_s, void (*fn)(void *user), void *user); /**< or NULL */
+void ccl_ticker_stop(ccl_ticker_t *ticker); /**< waits for fn; NULL is fine */
 /**
  * fork(2), also beside workers of loops, and from one: the child may allocate. In builds with the
  * address sanitizer, whose locks do not survive a fork, it waits until they are between two jobs.

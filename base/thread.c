@@ -344,3 +344,73 @@ void ccl_lock_take(ccl_lock_t *lock) {
 void ccl_lock_release(ccl_lock_t *lock) {
     pthread_mutex_unlock(&lock->mutex);
 }
+
+/* ---------------------------------------------------------------- beside the work */
+
+struct ccl_ticker {
+    thread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t ending;
+    bool end;
+    double every_s;
+    void (*fn)(void *user);
+    void *user;
+};
+
+static void *ticker_main(void *arg) {
+    ccl_ticker_t *t = arg;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    pthread_mutex_lock(&t->lock);
+    while (!t->end) {
+        long ns = at.tv_nsec + (long)(1e9 * (t->every_s - (double)(time_t)t->every_s));
+        at.tv_sec += (time_t)t->every_s + ns / 1000000000;
+        at.tv_nsec = ns % 1000000000;
+        while (!t->end && pthread_cond_timedwait(&t->ending, &t->lock, &at) == 0)
+            continue;
+        if (t->end)
+            break;
+        pthread_mutex_unlock(&t->lock);
+        loop_begin(); /* no fork while it allocates */
+        t->fn(t->user);
+        loop_end();
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        pthread_mutex_lock(&t->lock);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+ccl_ticker_t *ccl_ticker_start(double every_s, void (*fn)(void *user), void *user) {
+    ccl_ticker_t *t = calloc(1, sizeof *t);
+    pthread_condattr_t attr;
+    if (!t)
+        return NULL;
+    t->every_s = every_s;
+    t->fn = fn;
+    t->user = user;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->ending, &attr);
+    pthread_condattr_destroy(&attr);
+    if (thread_start(&t->thread, ticker_main, t))
+        return t;
+    pthread_cond_destroy(&t->ending);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return NULL;
+}
+
+void ccl_ticker_stop(ccl_ticker_t *t) {
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->end = true;
+    pthread_cond_signal(&t->ending);
+    pthread_mutex_unlock(&t->lock);
+    thread_join(&t->thread);
+    pthread_cond_destroy(&t->ending);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}

@@ -24,11 +24,13 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_tune,
                                                  &ccl_i_cmd_sweep,
                                                  &ccl_i_cmd_balance,
+                                                 &ccl_i_cmd_work,
                                                  &ccl_i_cmd_notebook_list,
                                                  &ccl_i_cmd_notebook_show,
                                                  &ccl_i_cmd_notebook_query,
                                                  &ccl_i_cmd_notebook_diff,
                                                  &ccl_i_cmd_notebook_export,
+                                                 &ccl_i_cmd_notebook_copy,
                                                  &ccl_i_cmd_notebook_gc,
                                                  &ccl_i_cmd_algos,
                                                  &ccl_i_cmd_topology_list,
@@ -120,7 +122,7 @@ static int no_command(int argc, char **argv) {
                  strcmp(word, "topology") == 0 ? "list, show, expand, check or symmetry"
                  : strcmp(word, "draw") == 0 ? "topology, timeline, busbw, idle, progress or curves"
                  : strcmp(word, "testbed") == 0 ? "up, run, down, list or topology"
-                                                : "list, show, query, diff, export or gc");
+                                                : "list, show, query, diff, export, copy or gc");
         return usage_error(text);
     }
     for (size_t i = 0; ccl_i_commands[i] && n + 5 < CCL_ARRAY_LEN(names); i++) {

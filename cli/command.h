@@ -74,6 +74,9 @@ typedef struct ccl_i_args {
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
     const char *notebook;
+    struct { /* of processes that share it */
+        double lease_s, idle_s;
+    } lab;
     struct { /* of `tune` */
         const char *budget, *space, *gap;
         ccl_i_list_t knobs;
@@ -82,6 +85,10 @@ typedef struct ccl_i_args {
         const char *export, *replay, *save_profile;
         ccl_i_list_t vary;
     } tune;
+    struct { /* of `compare` and `simulate` */
+        const char *scenario, *rank;
+        uint32_t samples;
+    } vary;
     struct { /* of `balance` */
         const char *plan, *speeds, *most;
         uint32_t total, rule; /**< the last: index into the option's choices */
@@ -129,9 +136,9 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;
-extern const ccl_i_command_t ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
+extern const ccl_i_command_t ccl_i_cmd_work, ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
-    ccl_i_cmd_notebook_gc;
+    ccl_i_cmd_notebook_copy, ccl_i_cmd_notebook_gc;
 
 /* ---------------------------------------------------------------- options.c, parse.c, help.c */
 
@@ -396,30 +403,34 @@ ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *topo,
 
 /** One of several processes that mpirun or srun started. Zeros: alone. */
 typedef struct ccl_i_launched {
-    ccl_run_options_t place; /* world, rank, bootstrap */
-    ccl_bootstrap_t *bootstrap;
-    ccl_team_t *team;
-    ccl_team_parting_t parting;
+    uint32_t rank, world;
+    char launch[200]; /* what they have in common */
 } ccl_i_launched_t;
 /**
  * Where a launcher started several processes: which one is this?
- * @retval CCL_ERR_MISSING  they cannot find each other: each would do the same.
+ * @retval CCL_ERR_USAGE  they have no notebook that all of them can share.
  */
 ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_error_t *err);
 /** Not process 0: it works for that one. */
 bool ccl_i_launched_helper(const ccl_i_launched_t *l);
-/** @param out  the team of all of them; as it is where there is one process. */
-ccl_status_t ccl_i_launched_join(ccl_i_launched_t *l, ccl_team_t **out, ccl_error_t *err);
-/** Works for process 0 until it parts (l->parting). */
-ccl_status_t ccl_i_launched_work(const ccl_i_cli_t *cli, ccl_i_launched_t *l,
-                                 const ccl_topology_t *topo, const ccl_collective_t *want,
-                                 const ccl_tune_options_t *options, ccl_error_t *err);
-/** Process 0 sends the others home, last of all: a launcher may end all when one ends.
-    @param idle  none of them is at work and none has ended. */
-void ccl_i_launched_end(ccl_i_launched_t *l, bool idle);
+/** --lease. */
+ccl_status_t ccl_i_lab_options(const ccl_i_args_t *args, ccl_lab_options_t *out, ccl_error_t *err);
+/** To the others that share the notebook; *out as it is where there is none. */
+ccl_status_t ccl_i_launched_join(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_notebook_t *notebook,
+                                 ccl_lab_t **out, ccl_error_t *err);
+/** Works for process 0 until that one is done. */
+ccl_status_t ccl_i_launched_work(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_notebook.c */
 
+/**
+ * What --scenario and --samples say of a cluster; nothing is set without --scenario. What is set is
+ * the caller's to destroy, also on failure.
+ * @param topo  must outlive the draws.
+ */
+ccl_status_t ccl_i_scenario_open(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                                 ccl_scenario_t **scenario_out, ccl_draws_t **draws_out,
+                                 uint32_t *samples_out, ccl_error_t *err);
 /** The lab notebook of --notebook, or the user's own. */
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err);

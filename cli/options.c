@@ -65,6 +65,16 @@ static const ccl_i_own_option_t options[] = {
     {"root", 0, KIND_U32, AT(root), "RANK", "root of broadcast, reduce, gather, scatter (0)", NULL},
     {"with", 'w', KIND_TEXT, AT(with), "NAME",
      "synthesizers (ccllab algos lists them), or nccl: what stock NCCL runs, rccl on AMD", NULL},
+    {"scenario", 0, KIND_TEXT, AT(vary.scenario), "FILE",
+     "times over samples of a cluster that varies: a file of the form ccllab/scenarios/1, or what "
+     "varies, such as 'rate@net/device=normal(1,0.05); launch=gamma(20us,2); fail:nic:0~1%'",
+     NULL},
+    {"samples", 0, KIND_U32, AT(vary.samples), "N", "samples of the scenario (1000)", NULL},
+    {"rank@samples", 0, KIND_TEXT, AT(vary.rank), "BY",
+     "choose winners over the samples: by mean, p50, p95, p99 or any pN, cvarN (mean of the slowest "
+     "100 - N percent) or regret (most behind the fastest of a sample); without it by the time on "
+     "the cluster as drawn",
+     NULL},
     {"plugin", 0, KIND_LIST, AT(plugins), "FILE",
      "a synthesizer of yours, from a shared object; may be repeated (also those that "
      "CCLLAB_PLUGINS "
@@ -137,12 +147,15 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
-    {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|none",
-     "the lab notebook (ccllab/notebook.db where XDG_DATA_HOME says)", NULL},
-    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE",
+    {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|URL|none",
+     "the lab notebook, a file or a database, postgresql://HOST/NAME (ccllab/notebook.db where "
+     "XDG_DATA_HOME says)",
+     NULL},
+    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE|URL",
      "take times from this lab notebook and write new ones there, as tune does (none)", NULL},
-    {"notebook", 0, KIND_TEXT, AT(notebook), "FILE",
-     "the lab notebook, with all that was tried (ccllab/notebook.db where XDG_DATA_HOME says)",
+    {"notebook", 0, KIND_TEXT, AT(notebook), "FILE|URL",
+     "the lab notebook, with all that was tried: a file, or postgresql://HOST/NAME "
+     "(ccllab/notebook.db where XDG_DATA_HOME says)",
      NULL},
     {"blocks", 0, KIND_FLAG, AT(blocks), NULL, "also a table of every thread block of a rank",
      NULL},
@@ -237,9 +250,13 @@ static const ccl_i_own_option_t options[] = {
      "(auto: what is given; else mpi under mpirun or srun)",
      CCL_OPTION_WORDS("auto", "root", "env", "mpi")},
     {"bootstrap@tune", 0, KIND_CHOICE, AT(job.bootstrap), "HOW",
-     "how the processes find each other: mpi, or none, each alone (auto: mpi under mpirun or "
-     "srun)",
-     CCL_OPTION_WORDS("auto", "none", "mpi")},
+     "whether processes that mpirun or srun started do one work together, through the lab "
+     "notebook; none: each alone (auto)",
+     CCL_OPTION_WORDS("auto", "none")},
+    {"lease", 0, KIND_SECONDS, AT(lab.lease_s), "TIME",
+     "a process that gives no sign of life for this time loses its work to others (30s)", NULL},
+    {"idle", 0, KIND_SECONDS, AT(lab.idle_s), "TIME",
+     "end when there was no work for this time (never)", NULL},
     {"world", 0, KIND_U32, AT(job.world), "N",
      "this is one of N processes of a job that were started apart (by srun or mpirun: from the "
      "environment)",

@@ -210,7 +210,8 @@ typedef struct ccl_timed_program {
 void ccl_timed_program_fini(ccl_timed_program_t *timed);
 
 /**
- * timed->run: of timed->program as the options describe, with times of steps (state.c).
+ * timed->run: of timed->program as the options describe, with times of steps (state.c), but for
+ * rough ones, whose run may be one that is known.
  * @param give_up_s  > 0: a longer run ends there, its time_s is INFINITY.
  */
 ccl_status_t ccl_lower_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,

@@ -69,7 +69,11 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
     ccl_make_options_t options = CCL_MAKE_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_routes_t *own_routes = NULL;
+    ccl_ctx_t inner = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    ccl_runs_t *runs = inner.runs ? NULL : ccl_runs_create(topo); /* NULL: it takes longer */
     ccl_made_t made = {0};
+    inner.runs = inner.runs ? inner.runs : runs;
+    ctx = &inner;
     how = synth ? *synth : how;
     how.plain |= lower && lower->executor != CCL_EXECUTOR_ANY;
     synth = &how;
@@ -91,6 +95,7 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
         made = (ccl_made_t){0};
     }
     ccl_made_fini(&made);
+    ccl_runs_destroy(runs);
     ccl_routes_destroy(own_routes);
     return status;
 }

@@ -176,6 +176,7 @@ typedef struct ccl_report_run {
     const ccl_bound_t *bound;        /**< of its collective at its size; NULL: none */
     const ccl_epoch_flows_t *epochs; /**< what `flows` are; NULL: a flow list's */
     bool unicast;                    /**< epoch flows: switches did not copy */
+    const ccl_spread_t *spread;      /**< over samples of a scenario; NULL: none */
 } ccl_report_run_t;
 ccl_status_t ccl_report_simulation(const ccl_report_run_t *run, const ccl_report_style_t *style,
                                    ccl_text_t *out, ccl_error_t *err);
@@ -282,6 +283,7 @@ typedef struct ccl_report_comparison {
     const ccl_comparison_t *const *comparisons; /**< [ncomparisons] */
     const ccl_sim_options_t *options;
     uint64_t seed;
+    const char *scenario; /**< name of the one that times are sampled over; NULL: none */
 } ccl_report_comparison_t;
 ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
                                    const ccl_report_style_t *style, ccl_text_t *out,

@@ -313,39 +313,6 @@ ccl_status_t ccl_bootstrap_open(const ccl_ctx_t *ctx, ccl_bootstrap_kind_t kind,
  */
 void ccl_bootstrap_close(ccl_bootstrap_t *bootstrap, bool together);
 
-/* ---------------------------------------------------------------- teams */
-
-/**
- * Processes of a job of which process 0 gives work to the others: messages of any length between it
- * and each of them, over sockets, so that one that dies is seen to. Used by one thread.
- */
-typedef struct ccl_team ccl_team_t;
-typedef struct ccl_team_message {
-    uint32_t from; /**< process; CCL_NONE: nothing came */
-    bool gone;     /**< it has ended, or its machine answers no more; reported once; no data */
-    void *data;    /**< freed by the caller with free() */
-    size_t len;
-} ccl_team_message_t;
-/**
- * All processes come together; some 30 s.
- * @param options  world > 1, rank, root or bootstrap, as ccl_bootstrap_open() left them.
- * @param out      end with ccl_team_close().
- * @retval CCL_ERR_IO  not all of them came.
- */
-ccl_status_t ccl_team_open(const ccl_run_options_t *options, ccl_team_t **out, ccl_error_t *err);
-/** Closes the sockets: the others see this process as gone. NULL is fine. */
-void ccl_team_close(ccl_team_t *team);
-uint32_t ccl_team_rank(const ccl_team_t *team);
-uint32_t ccl_team_world(const ccl_team_t *team);
-/**
- * @param to  0, or in process 0 any other.
- * @return false: that one is gone, or took nothing for 10 s and counts as gone.
- */
-bool ccl_team_send(ccl_team_t *team, uint32_t to, const void *data, size_t len);
-/** The next message of anybody, waited for at most wait_s seconds. */
-ccl_status_t ccl_team_receive(ccl_team_t *team, double wait_s, ccl_team_message_t *out,
-                              ccl_error_t *err);
-
 /* ---------------------------------------------------------------- testbed */
 
 /** A server of a cluster, emulated by a network namespace with one NIC. */

@@ -157,10 +157,14 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
     return CCL_OK;
 }
 
-static void conn_route(const ccl_i_kinds_t *kinds, const ccl_route_t *route, ccl_i_conn_t *conn) {
+static void conn_route(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds,
+                       const ccl_route_t *route, ccl_i_conn_t *conn) {
     const ccl_transport_t *transport = &kinds->fifos.kind[conn->kind].transport;
+    double narrowest_Bps =
+        run->variation ? ccl_i_way_bottleneck_Bps(run->topo, route->links, route->nlinks)
+                       : route->bottleneck_Bps;
     conn->route = route;
-    conn->message_bytes = transport->message_s * route->bottleneck_Bps;
+    conn->message_bytes = transport->message_s * narrowest_Bps;
     conn->message_most = transport->message_bytes;
 }
 
@@ -181,8 +185,10 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_ki
         CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
         CCL_TRY(conn_init(kinds, ccl_model_route_kind(run->topo, route), c->sender, c->receiver,
                           conn, err));
-        conn_route(kinds, route, conn);
-        conn->delay_s += route->latency_s;
+        conn_route(run, kinds, route, conn);
+        conn->delay_s += run->variation
+                             ? ccl_i_way_latency_s(run->topo, route->links, route->nlinks)
+                             : route->latency_s;
     }
     return CCL_OK;
 }
@@ -207,7 +213,7 @@ static ccl_status_t make_trunk(ccl_i_run_t *run, const ccl_wiring_t *w, uint32_t
     CCL_TRY(conn_init(kinds, kind, s->reduces ? CCL_NONE : s->unit, s->reduces ? s->unit : CCL_NONE,
                       trunk, err));
     double latency_s = trunk->delay_s;
-    conn_route(kinds, &t->tree->route, trunk);
+    conn_route(run, kinds, &t->tree->route, trunk);
     trunk->trunk = index;
     trunk->delay_s += t->tree->route.latency_s;
     trunk->holds |= s->reduces;
@@ -223,6 +229,28 @@ static ccl_status_t make_trunk(ccl_i_run_t *run, const ccl_wiring_t *w, uint32_t
         t->even = t->even && conn->delay_s == trunk->delay_s;
     }
     run->nconns++;
+    return CCL_OK;
+}
+
+/* Delays with the run's links: of a trunk the farthest member's. */
+static ccl_status_t vary_trunk(ccl_i_run_t *run, const ccl_wiring_switch_t *s, ccl_i_trunk_t *t,
+                               ccl_error_t *err) {
+    const ccl_peer_group_t *group = &run->program->groups[s->group];
+    ccl_i_conn_t *trunk = &run->conns[t->conn];
+    double transport_s = trunk->delay_s - t->tree->route.latency_s;
+    uint32_t *way = malloc((t->tree->route.nlinks + (size_t)1) * sizeof(*way));
+    if (!way)
+        return ccl_fail_nomem(err);
+    trunk->delay_s = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint32_t n = ccl_i_member_way(run->topo, t, group->ranks[i], way);
+        double delay_s = ccl_i_way_latency_s(run->topo, way, n) + transport_s;
+        run->conns[run->members[t->first + i]].delay_s = delay_s;
+        trunk->delay_s = fmax(trunk->delay_s, delay_s);
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        t->even &= run->conns[run->members[t->first + i]].delay_s == trunk->delay_s;
+    free(way);
     return CCL_OK;
 }
 
@@ -321,6 +349,8 @@ static ccl_status_t make_trunks(ccl_i_run_t *run, ccl_wiring_t *w, ccl_i_kinds_t
     run->ntrunks = w->nswitches;
     run->members = w->members;
     w->members = NULL; /* the run's from now on */
+    for (uint32_t i = 0; run->variation && i < w->nswitches; i++)
+        CCL_TRY(vary_trunk(run, &w->switches[i], &run->trunks[i], err));
     for (uint32_t i = 0; i < run->nunits; i++) {
         run->units[i].send = trunk_of(w, run->units[i].send);
         run->units[i].recv = trunk_of(w, run->units[i].recv);

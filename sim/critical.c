@@ -244,8 +244,8 @@ static uint32_t member_part(const ccl_topology_t *topo, const ccl_i_trunk_t *t, 
 
 /* A member's way in its tree, links in their order: the single GPU's way is the first of a
    multicast, the last of a reduction. */
-static uint32_t member_way(const ccl_topology_t *topo, const ccl_i_trunk_t *t, uint32_t rank,
-                           uint32_t *links) {
+uint32_t ccl_i_member_way(const ccl_topology_t *topo, const ccl_i_trunk_t *t, uint32_t rank,
+                          uint32_t *links) {
     const ccl_route_t *route = &t->tree->route;
     uint32_t single = 0, all = route->nlinks, n;
     if (t->reduces) {
@@ -282,7 +282,7 @@ static uint32_t way_of(walk_t *w, const ccl_i_conn_t *conn, const uint32_t **out
     const ccl_i_conn_t *member = &run->conns[run->members[t->first + i]];
     uint32_t unit = t->reduces ? member->sender : member->receiver;
     *out = w->way;
-    return member_way(run->topo, t, run->program->tbs[run->units[unit].tb].rank, w->way);
+    return ccl_i_member_way(run->topo, t, run->program->tbs[run->units[unit].tb].rank, w->way);
 }
 
 /* The delay of a connection, which ended where the walk is. */
@@ -291,11 +291,12 @@ static void cut_delay(walk_t *w, const ccl_i_conn_t *conn, double lo_s) {
     const uint32_t *way;
     uint32_t n = way_of(w, conn, &way), left = 0;
     double transport_s = conn->delay_s;
-    if (conn->trunk == CCL_NONE)
+    bool drawn = conn->trunk == CCL_NONE && !w->run->variation; /* the sum as the route has it */
+    if (drawn)
         transport_s -= conn->route->latency_s;
     for (uint32_t i = 0; i < n; i++) {
         left += topo->links[way[i]].latency_s > 0;
-        transport_s -= conn->trunk == CCL_NONE ? 0 : topo->links[way[i]].latency_s;
+        transport_s -= drawn ? 0 : topo->links[way[i]].latency_s;
     }
     bool transport = transport_s > SLACK * conn->delay_s;
     if (transport || left == 0)

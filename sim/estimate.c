@@ -153,11 +153,11 @@ void ccl_i_trial_begin(ccl_i_run_t *run, ccl_i_trial_t *trial, uint32_t slots) {
         run->most = (uint64_t)(TRIAL_SHARE * (double)run->total);
 }
 
-ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_program_t *program, const ccl_sim_options_t *options,
-                             ccl_sim_result_t **out, ccl_error_t *err) {
+static ccl_status_t run_or_estimate(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                    ccl_routes_t *routes, const ccl_program_t *program,
+                                    const ccl_sim_options_t *options, ccl_sim_result_t **out,
+                                    ccl_error_t *err) {
     ccl_i_trial_t trial = {0, false};
-    CCL_OPTIONS_TRY(ccl_sim_options_t, options, err);
     bool may = options->estimate && !options->trace && !options->path && !options->no_skip;
     CCL_TRY(ccl_i_sim_run(ctx, topo, routes, program, options, may ? &trial : NULL, out, err));
     if (!trial.stopped)
@@ -179,4 +179,20 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     if (status != CCL_OK || *out)
         return status;
     return ccl_i_sim_run(&e.ctx, topo, routes, program, options, NULL, out, err);
+}
+
+ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_program_t *program, const ccl_sim_options_t *options,
+                             ccl_sim_result_t **out, ccl_error_t *err) {
+    ccl_i_run_key_t key;
+    CCL_OPTIONS_TRY(ccl_sim_options_t, options, err);
+    if (!ccl_i_run_key(ctx, topo, program, options, &key))
+        return run_or_estimate(ctx, topo, routes, program, options, out, err);
+    *out = NULL;
+    CCL_TRY(ccl_i_runs_get(ctx, &key, topo, program, options, out, err));
+    if (*out)
+        return CCL_OK;
+    CCL_TRY(run_or_estimate(ctx, topo, routes, program, options, out, err));
+    ccl_i_runs_put(ctx, &key, *out, options->give_up_s);
+    return CCL_OK;
 }

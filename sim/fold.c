@@ -144,7 +144,7 @@ static void list_steps(folding_t *f) {
         uint32_t of = run->program->tbs[run->units[i].tb].rank;
         if (of != rank) { /* units are by rank */
             rank = of;
-            f->launch_s[rank] = ccl_model_launch_s(run->topo, rank, run->program->proto);
+            f->launch_s[rank] = ccl_i_launch_s(run, rank);
         }
         for (uint32_t k = 0; k < run->units[i].nsteps; k++) {
             uint32_t step = run->order[run->units[i].first + k];

@@ -139,7 +139,8 @@ typedef struct ccl_i_fold {
 
 typedef struct ccl_i_run {
     const ccl_ctx_t *ctx;
-    const ccl_topology_t *topo;
+    const ccl_topology_t *topo;           /* with what `variation` makes of its links */
+    const ccl_sim_variation_t *variation; /* NULL: none */
     const ccl_program_t *program;
     ccl_granularity_t granularity;
     uint32_t batches;
@@ -198,6 +199,24 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            const ccl_program_t *program, const ccl_sim_options_t *options,
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err);
 
+/* known.c */
+/** What a run depends on, hashed. */
+typedef struct ccl_i_run_key {
+    uint64_t a, b;
+} ccl_i_run_key_t;
+/** False: such a run is not kept. */
+bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_program_t *program,
+                   const ccl_sim_options_t *options, ccl_i_run_key_t *out);
+/** *out stays as it is where the run has to be made. */
+ccl_status_t ccl_i_runs_get(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key,
+                            const ccl_topology_t *topo, const ccl_program_t *program,
+                            const ccl_sim_options_t *options, ccl_sim_result_t **out,
+                            ccl_error_t *err);
+void ccl_i_runs_put(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key, const ccl_sim_result_t *r,
+                    double give_up_s);
+/** How often a run was not made again. */
+uint64_t ccl_i_runs_hits(const ccl_runs_t *runs);
+
 /** Transports that a program uses, by number of kind, and what the model takes over all of them. */
 typedef struct ccl_i_fifos {
     struct {
@@ -214,6 +233,26 @@ ccl_status_t ccl_i_run_deadlock(const ccl_i_run_t *run, const ccl_i_fifos_t *fif
                                 ccl_sim_result_t *r, ccl_error_t *err);
 /** One line: how many blocks are stuck, and the cause where it is known. */
 void ccl_i_deadlock_text(const ccl_deadlock_t *d, char *out, size_t len);
+
+/**
+ * setup.c: the topology with other links; the rest is borrowed.
+ * @param links_out  [nlinks] malloc'ed.
+ * @retval CCL_ERR_INPUT  a value out of its range.
+ */
+ccl_status_t ccl_i_vary(const ccl_topology_t *topo, const ccl_sim_variation_t *variation,
+                        ccl_topology_t *out, ccl_link_t **links_out, ccl_error_t *err);
+/** Sum of a way's latencies, and the narrowest of its links, as they are in the run. */
+double ccl_i_way_latency_s(const ccl_topology_t *topo, const uint32_t *links, uint32_t n);
+double ccl_i_way_bottleneck_Bps(const ccl_topology_t *topo, const uint32_t *links, uint32_t n);
+/** When a rank's blocks start. */
+double ccl_i_launch_s(const ccl_i_run_t *run, uint32_t rank);
+/** Factor of what the blocks of a rank move a second. */
+static inline double ccl_i_block_rate(const ccl_i_run_t *run, uint32_t rank) {
+    return run->variation && run->variation->block_rate ? run->variation->block_rate[rank] : 1;
+}
+/** Links of the way to or from the member at `rank`, into links (room for the tree's); how many. */
+uint32_t ccl_i_member_way(const ccl_topology_t *topo, const ccl_i_trunk_t *t, uint32_t rank,
+                          uint32_t *links);
 
 ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing);
 

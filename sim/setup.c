@@ -41,6 +41,58 @@ static void warn(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds) {
     }
 }
 
+/* ---------------------------------------------------------------- variations */
+
+static ccl_status_t check_values(const double *values, uint32_t n, bool factor, const char *what,
+                                 ccl_error_t *err) {
+    for (uint32_t i = 0; values && i < n; i++)
+        if (!isfinite(values[i]) || values[i] < 0 || (factor && values[i] == 0))
+            return ccl_fail(err, CCL_ERR_INPUT, "variation: %s %u is %g: %s", what, i, values[i],
+                            factor ? "a factor above 0 is needed" : "seconds from 0 on are needed");
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_vary(const ccl_topology_t *topo, const ccl_sim_variation_t *variation,
+                        ccl_topology_t *out, ccl_link_t **links_out, ccl_error_t *err) {
+    CCL_TRY(check_values(variation->link_rate, topo->nlinks, true, "rate of link", err));
+    CCL_TRY(check_values(variation->link_latency_s, topo->nlinks, false, "latency of link", err));
+    CCL_TRY(check_values(variation->block_rate, topo->nranks, true, "thread blocks of rank", err));
+    CCL_TRY(check_values(variation->late_s, topo->nranks, false, "launch of rank", err));
+    ccl_link_t *links = malloc((topo->nlinks + (size_t)1) * sizeof *links);
+    if (!links)
+        return ccl_fail_nomem(err);
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        links[l] = topo->links[l];
+        if (variation->link_rate)
+            links[l].bandwidth_Bps *= variation->link_rate[l];
+        if (variation->link_latency_s)
+            links[l].latency_s += variation->link_latency_s[l];
+    }
+    *out = *topo;
+    out->links = *links_out = links;
+    return CCL_OK;
+}
+
+double ccl_i_way_latency_s(const ccl_topology_t *topo, const uint32_t *links, uint32_t n) {
+    double sum_s = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum_s += topo->links[links[i]].latency_s;
+    return sum_s;
+}
+
+double ccl_i_way_bottleneck_Bps(const ccl_topology_t *topo, const uint32_t *links, uint32_t n) {
+    double least_Bps = INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        least_Bps = fmin(least_Bps, topo->links[links[i]].bandwidth_Bps);
+    return least_Bps;
+}
+
+double ccl_i_launch_s(const ccl_i_run_t *run, uint32_t rank) {
+    double launch_s = ccl_model_launch_s(run->topo, rank, run->program->proto);
+    return run->variation && run->variation->late_s ? launch_s + run->variation->late_s[rank]
+                                                    : launch_s;
+}
+
 /* ---------------------------------------------------------------- work of each step */
 
 static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t step) {
@@ -137,6 +189,7 @@ static ccl_status_t make_work(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, doub
                 w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
             if (s->type == CCL_PRIM_CPY)
                 w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
+            w->rate_Bps *= ccl_i_block_rate(run, rank);
             w->overhead_s = to                        ? to->overhead_s
                             : from                    ? from->overhead_s
                             : s->type != CCL_PRIM_NOP ? gpu.overhead_s
@@ -243,7 +296,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         r->nstages = run->nunits;
     }
     for (uint32_t rank = 0; rank < run->program->nranks; rank++) {
-        double launch_s = ccl_model_launch_s(run->topo, rank, run->program->proto);
+        double launch_s = ccl_i_launch_s(run, rank);
         for (uint32_t i = run->program->rank_first_tb[rank];
              i < run->program->rank_first_tb[rank + 1]; i++)
             r->tbs[i].start_s = r->tbs[i].done_s = launch_s;
@@ -366,8 +419,7 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
         run->steady = ccl_i_steady_create(run);
     for (uint32_t rank = 0; rank < p->nranks; rank++)
         if (run->rank_units[rank] < run->rank_units[rank + 1])
-            ccl_i_engine_at(run->engine, ccl_model_launch_s(run->topo, rank, run->program->proto),
-                            EV_LAUNCH, rank);
+            ccl_i_engine_at(run->engine, ccl_i_launch_s(run, rank), EV_LAUNCH, rank);
     run->total = (uint64_t)run->nsteps * run->batches;
     if (trial)
         ccl_i_trial_begin(run, trial, most_slots(fifos));
@@ -423,16 +475,24 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
     CCL_TRY(check(topo, program, options, err));
     ccl_status_t status;
+    const ccl_topology_t *drawn = topo; /* routes are its */
+    ccl_topology_t varied;
+    ccl_link_t *links = NULL;
+    if (options->variation) {
+        CCL_TRY(ccl_i_vary(topo, options->variation, &varied, &links, err));
+        topo = &varied;
+    }
     ccl_i_kinds_t kinds = ccl_i_kinds_init(topo, program);
     ccl_i_run_t run = {.ctx = ctx,
                        .topo = topo,
+                       .variation = options->variation,
                        .program = program,
                        .granularity = ccl_program_level(program, options->granularity),
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,
                        .most = UINT64_MAX,
                        .wrapped = CCL_NONE};
-    ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
+    ccl_routes_t *own = routes ? NULL : ccl_routes_create(drawn);
     ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
     run.engine = ccl_i_run_engine(&run, options->sharing);
     if ((!routes && !own) || !r || !run.engine) {
@@ -476,6 +536,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
     status = CCL_OK;
 done:
     free(kinds.ends);
+    free(links);
     run_fini(&run);
     ccl_routes_destroy(own);
     ccl_sim_result_destroy(r);

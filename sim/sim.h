@@ -89,6 +89,18 @@ void ccl_trace_keep(ccl_trace_t *trace, bool passes, bool slices);
  * GPUs with the slices that cross the network between them. */
 ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);
 
+/**
+ * How one run differs from its cluster as drawn (docs/model.md, "Variations"). Routes, groups and
+ * what synthesizers and lowering knew stay. Each array may be NULL: no difference.
+ */
+typedef struct ccl_sim_variation {
+    const double *link_rate;      /**< [nlinks] > 0: factor of each link's bandwidth */
+    const double *link_latency_s; /**< [nlinks] >= 0: added to each link's latency */
+    const double *block_rate;     /**< [nranks] > 0: factor of what the GPU's thread blocks pass,
+                                       reduce and copy a second */
+    const double *late_s;         /**< [nranks] >= 0: added to the launch of the GPU's blocks */
+} ccl_sim_variation_t;
+
 typedef struct ccl_sim_options {
     size_t size;
     double size_bytes; /**< nccl-tests' size, > 0; flow lists ignore it */
@@ -109,6 +121,7 @@ typedef struct ccl_sim_options {
     bool estimate; /**< a run of many micro-batches that does not become periodic is extrapolated
                         from shorter ones; see ccl_sim_program() */
     bool cause;    /**< of a deadlock, fill its cause, too: tens of untimed runs with other FIFOs */
+    const ccl_sim_variation_t *variation; /**< NULL: the cluster as drawn */
 } ccl_sim_options_t;
 /** The defaults. */
 #define CCL_SIM_OPTIONS_INIT                                                                       \
@@ -168,6 +181,8 @@ typedef struct ccl_sim_result {
     bool estimated;           /**< extrapolated: time_s, bandwidths, step times and sizes are those
                                    of the run asked for, within about 1 %; events and rate_changes
                                    of all shorter runs; the rest is the longest one's */
+    bool known; /**< taken from ctx->runs: of it only time_s, sizes, events and rate_changes are
+                   set, the latter two as the run counted them that was made */
     ccl_deadlock_t *deadlock; /**< set when the program cannot finish (status CCL_DEADLOCK) */
     ccl_arena_t arena;
 } ccl_sim_result_t;
@@ -188,6 +203,9 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * 0.3 % of each other; where that takes a third of the whole, or a shorter run cannot finish, it is
  * run in full. A search compares candidates by such times; what it reports it runs in full.
  *
+ * Where ctx->runs knows its time, a run with `estimate`, without trace, path or step times, is not
+ * made again (ccl_sim_result_t.known); nor one with `give_up_s` that is known to take longer.
+ *
  * @param routes  of the same topology; NULL: made for the call.
  * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().
  * @retval CCL_DEADLOCK     the program cannot finish; (*out)->deadlock names the cycle.
@@ -197,6 +215,19 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
 ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_program_t *program, const ccl_sim_options_t *options,
                              ccl_sim_result_t **out, ccl_error_t *err);
+/**
+ * Times of runs on one topology that were simulated, for ccl_ctx_t.runs: what compares many
+ * programs meets the same one again. Only runs with `estimate` of programs without switch
+ * connections are kept. For several threads at once; no time depends on which of them was first.
+ */
+typedef struct ccl_runs ccl_runs_t;
+/** @param topo  borrowed, while it is used; runs on another one are not kept. NULL: no memory. */
+ccl_runs_t *ccl_runs_create(const ccl_topology_t *topo);
+/** Frees it; NULL is fine. */
+void ccl_runs_destroy(ccl_runs_t *runs);
+/** Whether ctx->runs has the time of a run, whatever its give_up_s. @param time_out  set then. */
+bool ccl_sim_known(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_program_t *program,
+                   const ccl_sim_options_t *options, double *time_out);
 /**
  * Route of what flows from `src` to `dst`, of which one may be a peer of a switch connection: to a
  * group (a multicast) or from one (a pull) it is the union of the tree's ways.

@@ -418,3 +418,42 @@ done:
     ccl_arena_fini(&scaled.arena);
     return status;
 }
+
+/* ---------------------------------------------------------------- names without an edit */
+
+static bool touches(const ccl_topology_t *topo, const change_t *of, const ccl_link_t *link) {
+    return part_has(topo, of->degrade, link->from) || part_has(topo, of->degrade, link->to) ||
+           (link->from == of->a && link->to == of->b) ||
+           (of->both_ways && link->from == of->b && link->to == of->a);
+}
+
+static bool select_kind(const ccl_topology_t *topo, const char *name, bool *links) {
+    bool found = false;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        if (strcmp(topo->kinds[topo->links[l].kind], name) == 0)
+            found = links[l] = true;
+    return found;
+}
+
+ccl_status_t ccl_topology_select(const ccl_topology_t *topo, const char *name, bool *links,
+                                 bool *ranks, ccl_error_t *err) {
+    change_t of = no_change;
+    if (links && select_kind(topo, name, links))
+        return CCL_OK;
+    of.degrade = part_by_name(topo, name, strlen(name));
+    if (!is_part(of.degrade)) {
+        if (!links)
+            return refuse_name(topo, name, name, err);
+        CCL_TRY(parse_ends(topo, name, name, strlen(name), &of, err));
+    }
+    bool found = false;
+    for (uint32_t r = 0; ranks && r < topo->nranks; r++)
+        if (part_has(topo, of.degrade, topo->rank_device[r]))
+            found = ranks[r] = true;
+    for (uint32_t l = 0; links && l < topo->nlinks; l++)
+        if (touches(topo, &of, &topo->links[l]))
+            found = links[l] = true;
+    return found ? CCL_OK
+                 : ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0, "has no %s",
+                                 ranks ? "GPU" : "link");
+}

@@ -529,6 +529,16 @@ const ccl_profile_entry_t *ccl_profile_library(void);
 ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
                                ccl_error_t *err);
 
+/**
+ * What a name stands for: a kind of link ("net"), a device or server ("nic:0", "server:1", "gpu:3",
+ * an id), or "A-B", as in edits. Of a device and a server all links that touch them count.
+ * @param links  [nlinks] set to true; NULL: not asked for.
+ * @param ranks  [nranks] likewise: the GPU, or those of the server; NULL: not asked for.
+ * @retval CCL_ERR_INPUT  there is no such thing, or it is not of what is asked for.
+ */
+ccl_status_t ccl_topology_select(const ccl_topology_t *topo, const char *name, bool *links,
+                                 bool *ranks, ccl_error_t *err);
+
 /** The topology without the other GPUs; ranks keep their order. @param keep  [nranks]. */
 ccl_status_t ccl_topology_keep(const ccl_topology_t *topo, const bool *keep, ccl_topology_t **out,
                                ccl_error_t *err);

@@ -27,6 +27,8 @@ typedef struct compare {
     uint32_t ncollectives, ncompared;
     ccl_i_synth_files_t files; /* of --sketches */
     ccl_notebook_t *notebook;  /* NULL: none */
+    ccl_scenario_t *scenario;  /* NULL: none */
+    ccl_draws_t *draws;
 } compare_t;
 
 static void compare_fini(compare_t *c) {
@@ -51,6 +53,8 @@ static void compare_fini(compare_t *c) {
     free(c->words);
     free(c->collectives_copy);
     ccl_i_synth_files_fini(&c->files);
+    ccl_draws_destroy(c->draws);
+    ccl_scenario_destroy(c->scenario);
     ccl_topology_destroy(c->topo);
     ccl_topology_destroy(c->machine);
     ccl_notebook_close(c->notebook);
@@ -291,7 +295,8 @@ static ccl_status_t print(ccl_i_cli_t *cli, const compare_t *c, const ccl_sim_op
                                      (const ccl_collective_t *const *)c->collectives,
                                      (const ccl_comparison_t *const *)c->comparisons,
                                      sim,
-                                     cli->args.seed};
+                                     cli->args.seed,
+                                     c->scenario ? c->scenario->name : NULL};
     ccl_text_t text = {.columns = cli->style.columns};
     bool picture = ccl_i_wants_picture(&cli->args);
     ccl_status_t status;
@@ -346,6 +351,17 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
     options->notebook = c->notebook;
     options->profile = *c->topo->profile ? c->topo->profile : NULL;
     return CCL_OK;
+}
+
+static ccl_status_t open_scenario(ccl_i_cli_t *cli, compare_t *c, ccl_compare_options_t *options,
+                                  ccl_error_t *err) {
+    CCL_TRY(ccl_i_scenario_open(cli, c->topo, &c->scenario, &c->draws, &options->samples, err));
+    options->draws = c->draws;
+    if (!cli->args.vary.rank)
+        return CCL_OK;
+    if (!c->draws)
+        return ccl_fail(err, CCL_ERR_USAGE, "--rank is over samples: --scenario FILE is missing");
+    return ccl_rank_parse(cli->args.vary.rank, &options->rank, err);
 }
 
 /** Collective by collective, until it is interrupted. */
@@ -415,6 +431,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.no_verify = true; /* files of the user were verified above, or are not to be */
     /* A notebook's points have one protocol each. */
     options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
+    CCL_TRY(open_scenario(cli, c, &options, err));
     if (cli->args.notebook)
         CCL_TRY(open_notebook(cli, c, &options, err));
     CCL_TRY(compare_all(cli, c, &options, err));
@@ -438,11 +455,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",         "fail",       "degrade", "scale",    "set",         "profile",
-    "notebook@compare", "collective", "demand",  "root",     "sizes",       "with",
-    "registered",       "plugin",     "program", "schedule", "granularity", "sharing",
-    "batches",          "no-verify",  "no-skip", "no-fold",  "table",       CCL_I_LOWERING,
-    CCL_I_SYNTH,        NULL};
+    "topology",         "fail",       "degrade",      "scale",     "set",         "profile",
+    "notebook@compare", "collective", "demand",       "root",      "sizes",       "with",
+    "registered",       "plugin",     "program",      "schedule",  "granularity", "sharing",
+    "batches",          "no-verify",  "no-skip",      "no-fold",   "table",       "scenario",
+    "samples",          "rank@samples", CCL_I_LOWERING, CCL_I_SYNTH, NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",
@@ -457,7 +474,9 @@ const ccl_i_command_t ccl_i_cmd_compare = {
         "numbers; --csv prints --table times (default) or links.\n",
     .examples = "ccllab compare -t dgx-h100 -c allreduce --sizes 1K:1G:4\n"
                 "ccllab compare -t heteccl-h20-4+8 -c allgather --with ring,cegis --sizes 64M\n"
-                "ccllab compare -t dgx-h100 -c allreduce --program mine.xml -o page.html\n",
+                "ccllab compare -t dgx-h100 -c allreduce --program mine.xml -o page.html\n"
+                "ccllab compare -t dgx-a100 -c allgather --scenario s.json "
+                "--rank p99\n",
     .accepts = accepts,
     .tables = ccl_report_comparison_tables,
     .no = "no contender could run, or a program of yours is wrong",

@@ -2,34 +2,14 @@
 #include "cli/command.h"
 #include "base/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Of the view `run`, what two points may differ in besides their settings. */
-static const char diff_sql[] =
-    "WITH a AS (SELECT * FROM run WHERE id = ?1), b AS (SELECT * FROM run WHERE id = ?2),"
-    " keys AS (SELECT key FROM a, json_each(a.settings) UNION"
-    "          SELECT key FROM b, json_each(b.settings)),"
-    " both AS ("
-    "SELECT 0 AS n, 'cluster' AS what, a.cluster AS a, b.cluster AS b FROM a, b UNION ALL "
-    "SELECT 1, 'topology', a.topology, b.topology FROM a, b UNION ALL "
-    "SELECT 2, 'profile', a.profile, b.profile FROM a, b UNION ALL "
-    "SELECT 3, 'collective', a.collective, b.collective FROM a, b UNION ALL "
-    "SELECT 4, 'demand', a.demand, b.demand FROM a, b UNION ALL "
-    "SELECT 5, 'size_bytes', a.size_bytes, b.size_bytes FROM a, b UNION ALL "
-    "SELECT 6, 'settings.' || key, json_extract(a.settings, '$.' || key),"
-    " json_extract(b.settings, '$.' || key) FROM a, b, keys UNION ALL "
-    "SELECT 7, 'seed', a.seed, b.seed FROM a, b UNION ALL "
-    "SELECT 8, 'tool', a.tool, b.tool FROM a, b UNION ALL "
-    "SELECT 9, 'status', a.status, b.status FROM a, b UNION ALL "
-    "SELECT 10, 'why', a.why, b.why FROM a, b UNION ALL "
-    "SELECT 11, 'time_s', a.time_s, b.time_s FROM a, b UNION ALL "
-    "SELECT 12, 'busbw_GBps', a.busbw_GBps, b.busbw_GBps FROM a, b UNION ALL "
-    "SELECT 13, 'bound_s', a.bound_s, b.bound_s FROM a, b UNION ALL "
-    "SELECT 14, 'thread_blocks', a.thread_blocks, b.thread_blocks FROM a, b UNION ALL "
-    "SELECT 15, 'batches', a.batches, b.batches FROM a, b UNION ALL "
-    "SELECT 16, 'synth_s', a.synth_s, b.synth_s FROM a, b UNION ALL "
-    "SELECT 17, 'eval_s', a.eval_s, b.eval_s FROM a, b) "
-    "SELECT what, a, b FROM both WHERE a IS NOT b ORDER BY n, what";
+/* Of the view `run`, what two points may differ in, in this order; settings one by one. */
+static const char *const compared[] = {
+    "cluster",    "topology", "profile",       "collective", "demand",  "size_bytes",
+    "settings",   "seed",     "tool",          "status",     "why",     "time_s",
+    "busbw_GBps", "bound_s",  "thread_blocks", "batches",    "synth_s", "eval_s"};
 
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err) {
@@ -89,11 +69,11 @@ static ccl_status_t ask(ccl_i_cli_t *cli, const char *sql, bool ids, bool uprigh
 
 static ccl_status_t run_list(ccl_i_cli_t *cli, ccl_error_t *err) {
     return ask(cli,
-               "SELECT cluster, collective, tool, count(*) AS points,"
-               " sum(status = 'CCL_OK') AS timed, count(DISTINCT size_bytes) AS sizes,"
-               " max(busbw_GBps) AS best_busbw_GBps, min(gap) AS least_gap, max(at) AS last"
-               " FROM run GROUP BY topology, demand, tool ORDER BY cluster, collective, topology, "
-               "tool",
+               "SELECT min(cluster) AS cluster, min(collective) AS collective, tool,"
+               " count(*) AS points, sum(CASE WHEN status = 'CCL_OK' THEN 1 ELSE 0 END) AS timed,"
+               " count(DISTINCT size_bytes) AS sizes, max(busbw_GBps) AS best_busbw_GBps,"
+               " min(gap) AS least_gap, max(at) AS last FROM run GROUP BY topology, demand, tool"
+               " ORDER BY 1, 2, topology, tool",
                false, false, err);
 }
 
@@ -105,8 +85,138 @@ static ccl_status_t run_query(ccl_i_cli_t *cli, ccl_error_t *err) {
     return ask(cli, cli->args.inputs.items[0], false, false, err);
 }
 
+/** One value of a point; NULL: none. */
+typedef struct value {
+    const char *text;
+    bool number;
+} value_t;
+
+static value_t value_of(const ccl_notebook_rows_t *point, const char *column) {
+    for (uint32_t c = 0; c < point->ncolumns && point->nrows; c++)
+        if (strcmp(point->columns[c], column) == 0)
+            return (value_t){point->cells[c], point->number[c]};
+    return (value_t){NULL, false};
+}
+
+static ccl_status_t add_difference(ccl_notebook_rows_t *out, const char *prefix, const char *what,
+                                   value_t a, value_t b, ccl_error_t *err) {
+    char name[100];
+    value_t cells[3] = {{name, false}, a, b};
+
+    if (a.text == b.text || (a.text && b.text && strcmp(a.text, b.text) == 0))
+        return CCL_OK;
+    snprintf(name, sizeof(name), "%s%s", prefix, what);
+    if (!ccl_grow(&out->cells, &out->cells_cap, out->ncells + 3, sizeof(*out->cells)) ||
+        !ccl_grow(&out->number, &out->number_cap, out->ncells + 3, sizeof(*out->number)))
+        return ccl_fail_nomem(err);
+    for (int i = 0; i < 3; i++) {
+        out->cells[out->ncells] =
+            cells[i].text ? ccl_arena_strdup(&out->arena, cells[i].text) : NULL;
+        out->number[out->ncells++] = cells[i].number;
+    }
+    out->nrows++;
+    return CCL_OK;
+}
+
+/** A setting as text, without the quotes of a string. @param out  freed by the caller. */
+static value_t setting(const json_t *settings, const char *name, char **out) {
+    const json_t *value = json_object_get(settings, name);
+
+    *out = json_is_string(value) ? strdup(json_string_value(value))
+           : value               ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT)
+                                 : NULL;
+    return (value_t){*out, json_is_number(value)};
+}
+
+static ccl_status_t diff_settings(ccl_notebook_rows_t *out, value_t a, value_t b,
+                                  ccl_error_t *err) {
+    json_t *x = json_loads(a.text ? a.text : "{}", 0, NULL),
+           *y = json_loads(b.text ? b.text : "{}", 0, NULL), *all = json_object(), *unused;
+    const char *name;
+    void *next;
+    ccl_status_t status = CCL_OK;
+
+    json_object_update(all, x);
+    json_object_update(all, y);
+    char *sorted = json_dumps(all, JSON_SORT_KEYS);
+    json_decref(all);
+    all = sorted ? json_loads(sorted, 0, NULL) : NULL; /* in the order of their names */
+    free(sorted);
+    json_object_foreach_safe(all, next, name, unused) {
+        char *texts[2];
+        value_t p = setting(x, name, &texts[0]), q = setting(y, name, &texts[1]);
+
+        if (status == CCL_OK)
+            status = add_difference(out, "settings.", name, p, q, err);
+        free(texts[0]);
+        free(texts[1]);
+    }
+    json_decref(all);
+    json_decref(x);
+    json_decref(y);
+    return status;
+}
+
+static ccl_status_t find_differences(ccl_i_cli_t *cli, ccl_notebook_t *notebook,
+                                     ccl_notebook_rows_t *out, ccl_error_t *err) {
+    ccl_notebook_rows_t *points[2] = {NULL, NULL};
+    ccl_status_t status = CCL_OK;
+
+    for (int i = 0; i < 2 && status == CCL_OK; i++)
+        status = ccl_notebook_query(&cli->ctx, notebook, "SELECT * FROM run WHERE id = ?1",
+                                    &cli->args.inputs.items[i], 1, &points[i], err);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(compared) && status == CCL_OK; i++) {
+        value_t a = value_of(points[0], compared[i]), b = value_of(points[1], compared[i]);
+
+        status = strcmp(compared[i], "settings") == 0
+                     ? diff_settings(out, a, b, err)
+                     : add_difference(out, "", compared[i], a, b, err);
+    }
+    ccl_notebook_rows_destroy(points[0]);
+    ccl_notebook_rows_destroy(points[1]);
+    return status;
+}
+
 static ccl_status_t run_diff(ccl_i_cli_t *cli, ccl_error_t *err) {
-    return ask(cli, diff_sql, true, false, err);
+    static const char *columns[] = {"what", "a", "b"};
+    ccl_notebook_t *notebook = NULL;
+    ccl_notebook_rows_t *rows = calloc(1, sizeof(*rows));
+    ccl_text_t text = {.columns = cli->style.columns};
+    ccl_status_t status =
+        rows ? ccl_i_notebook_open(cli, false, &notebook, err) : ccl_fail_nomem(err);
+
+    if (status == CCL_OK) {
+        rows->ncolumns = 3;
+        rows->columns = columns;
+        status = check_ids(cli, notebook, err);
+    }
+    if (status == CCL_OK)
+        status = find_differences(cli, notebook, rows, err);
+    if (status == CCL_OK)
+        status = ccl_report_notebook(rows, false, &cli->style, &text, err);
+    if (status == CCL_OK)
+        status = ccl_i_emit(cli, &text, err);
+    ccl_text_fini(&text);
+    ccl_notebook_rows_destroy(rows);
+    ccl_notebook_close(notebook);
+    return status;
+}
+
+static ccl_status_t run_copy(ccl_i_cli_t *cli, ccl_error_t *err) {
+    ccl_notebook_t *from = NULL, *to = NULL;
+    uint64_t points = 0, inputs = 0;
+    ccl_status_t status = ccl_notebook_open(cli->args.inputs.items[0], false, &from, err);
+
+    if (status == CCL_OK)
+        status = ccl_i_notebook_open(cli, true, &to, err);
+    if (status == CCL_OK)
+        status = ccl_notebook_copy(&cli->ctx, from, to, &points, &inputs, err);
+    if (status == CCL_OK)
+        ccl_log(&cli->ctx, CCL_LOG_INFO, "notebook", "%llu points and %llu inputs are new",
+                (unsigned long long)points, (unsigned long long)inputs);
+    ccl_notebook_close(from);
+    ccl_notebook_close(to);
+    return status;
 }
 
 static ccl_status_t run_export(ccl_i_cli_t *cli, ccl_error_t *err) {
@@ -181,6 +291,17 @@ const ccl_i_command_t ccl_i_cmd_notebook_export = {
     .examples = "ccllab notebook export --csv -o points.csv\n",
     .accepts = accepts,
     .run = run_export,
+};
+const ccl_i_command_t ccl_i_cmd_notebook_copy = {
+    .name = "notebook copy",
+    .usage = "[options] FILE|URL",
+    .summary = "copy all points of a lab notebook into another one",
+    .details = "What --notebook has already stays. Between files and servers, either way.\n",
+    .examples = "ccllab notebook copy lab.db --notebook postgresql://lab.example.org/ccllab\n",
+    .accepts = accepts,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .run = run_copy,
 };
 const ccl_i_command_t ccl_i_cmd_notebook_gc = {
     .name = "notebook gc",

@@ -11,7 +11,7 @@ static bool is_notebook(const char *path) {
     const char *end = strrchr(path, '.');
     char head[sizeof(magic)];
     FILE *file = fopen(path, "rb");
-    bool is = end && strcmp(end, ".db") == 0;
+    bool is = ccl_notebook_is_url(path) || (end && strcmp(end, ".db") == 0);
 
     if (!file)
         return is;
@@ -29,7 +29,8 @@ static ccl_status_t read_result(ccl_i_cli_t *cli, const char *path, ccl_json_doc
     if (!is_notebook(path))
         return ccl_json_read(path, out, err);
     CCL_TRY(ccl_notebook_open(path, false, &notebook, err));
-    status = ccl_report_notebook_document(&cli->ctx, notebook, path, out, err);
+    status = ccl_report_notebook_document(
+        &cli->ctx, notebook, ccl_notebook_is_url(path) ? "the lab notebook" : path, out, err);
     ccl_notebook_close(notebook);
     return status;
 }

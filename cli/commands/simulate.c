@@ -71,6 +71,34 @@ out:
     return status;
 }
 
+/** Times over samples of --scenario, into about->spread; nothing without one. Stopped by Ctrl-C
+   what was run is kept, and the status says so. */
+static ccl_status_t sample(ccl_i_cli_t *cli, const ccl_i_subject_t *s, ccl_report_run_t *about,
+                           ccl_spread_t *out, ccl_error_t *err) {
+    ccl_scenario_t *scenario = NULL;
+    ccl_draws_t *draws = NULL;
+    double *times_s = NULL;
+    uint32_t n = 0;
+    ccl_status_t stopped = CCL_OK,
+                 status = ccl_i_scenario_open(cli, s->topo, &scenario, &draws, &n, err);
+
+    if (status == CCL_OK && draws) {
+        times_s = malloc(n * sizeof(*times_s));
+        status = times_s ? CCL_OK : ccl_fail_nomem(err);
+        if (status == CCL_OK)
+            stopped =
+                ccl_draws_time_all(&cli->ctx, draws, s->topo, s->program, &s->sim, n, times_s, err);
+        if (status == CCL_OK && (stopped == CCL_OK || stopped == CCL_INTERRUPTED)) {
+            status = ccl_spread(times_s, n, out, err);
+            about->spread = out;
+        }
+    }
+    free(times_s);
+    ccl_draws_destroy(draws);
+    ccl_scenario_destroy(scenario);
+    return status == CCL_OK ? stopped : status;
+}
+
 static ccl_status_t simulate_subject(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_error_t *err) {
     const ccl_program_t *p = s->program;
     ccl_report_run_t about = {.input = s->title,
@@ -81,8 +109,9 @@ static ccl_status_t simulate_subject(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_e
                               .verdict = s->proven || s->predictor ? &s->verdict : NULL};
     ccl_bound_options_t bounds = CCL_BOUND_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
+    ccl_spread_t spread;
     ccl_bound_t bound;
-    ccl_status_t status;
+    ccl_status_t status, sampled = CCL_OK;
 
     if (!s->verdict.valid)
         return refuse(cli, &about, err);
@@ -95,7 +124,12 @@ static ccl_status_t simulate_subject(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_e
     CCL_TRY(ccl_bound(&cli->ctx, s->topo, s->predictor ? s->want : p->coll, &bounds, &bound, err));
     about.bound = &bound;
     status = ccl_sim_program(&cli->ctx, s->topo, NULL, p, &s->sim, &result, err);
-    status = conclude(cli, &about, result, status, err);
+    if (status == CCL_OK)
+        status = sampled = sample(cli, s, &about, &spread, err);
+    if (status == CCL_OK || status == CCL_INTERRUPTED || status == CCL_DEADLOCK)
+        status = conclude(cli, &about, result, sampled == CCL_INTERRUPTED ? CCL_OK : status, err);
+    if (status == CCL_OK && sampled == CCL_INTERRUPTED)
+        status = ccl_fail(err, sampled, "%u samples are finished", spread.n);
     ccl_bound_fini(&bound);
     ccl_sim_result_destroy(result);
     return status;
@@ -231,6 +265,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         return ccl_fail(err, CCL_ERR_USAGE,
                         "wanted: one program or schedule file, or --flows FILE, or --collective "
                         "NAME --with NAME");
+    if (cli->args.flows && cli->args.vary.scenario)
+        return ccl_fail(err, CCL_ERR_USAGE, "--scenario is for programs and schedules");
     CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &machine, &topo, err));
     if (cli->args.trace) {
         options.trace = ccl_trace_create(TRACE_EVENTS);
@@ -249,9 +285,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology", "fail",        "degrade", "scale", "set",      "profile",      "size",
-    "batches",  "granularity", "sharing", "flows", "unicast",  "trace",        "no-verify",
-    "no-skip",  "no-fold",     "table",   "rows",  CCL_I_MADE, CCL_I_LOWERING, NULL};
+    "topology", "fail",      "degrade",     "scale",        "set",   "profile",
+    "size",     "batches",   "granularity", "sharing",      "flows", "unicast",
+    "trace",    "no-verify", "no-skip",     "no-fold",      "table", "rows",
+    "scenario", "samples",   CCL_I_MADE,    CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_simulate = {
     .name = "simulate",
     .usage = "--topology SPEC [options] FILE --size BYTES",
@@ -265,7 +302,8 @@ const ccl_i_command_t ccl_i_cmd_simulate = {
         "table: --table summary (default), links, thread_blocks or flows.\n",
     .examples = "ccllab synth -t dgx-a100 -c allgather --with ring --size 64M -o ring.xml\n"
                 "ccllab simulate -t dgx-a100 ring.xml --size 64M --trace ring.trace.json\n"
-                "ccllab simulate -t dgx-h100 -c allreduce --with nccl --size 1M\n",
+                "ccllab simulate -t dgx-h100 -c allreduce --with nccl --size 1M\n"
+                "ccllab simulate -t dgx-a100 r.xml -s 1M --scenario 'launch=gamma(9us,2)'\n",
     .accepts = accepts,
     .max_inputs = 1,
     .tables = ccl_report_simulation_tables,

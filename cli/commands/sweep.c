@@ -12,11 +12,11 @@ typedef struct sweep {
     size_t cap;
     ccl_report_sweep_case_t *cases;
     ccl_i_launched_t launched;
-    bool idle; /* after every tuning: all others of the team waited */
+    ccl_lab_t *lab;
 } sweep_t;
 
 static void sweep_fini(sweep_t *s) {
-    ccl_i_launched_end(&s->launched, s->idle);
+    ccl_lab_leave(s->lab);
     for (uint32_t i = 0; i < s->ncases; i++) {
         ccl_tuning_destroy((ccl_tuning_t *)s->cases[i].tuning);
         if (s->cases[i].bound)
@@ -102,11 +102,7 @@ static ccl_status_t tune_case(ccl_i_cli_t *cli, sweep_t *s, uint32_t i, ccl_tune
 
     options->profile = *topo->profile ? topo->profile : NULL;
     CCL_TRY(ccl_i_collective_open(&cli->args, cli->args.collective, topo->nranks, &want, err));
-    if (ccl_i_launched_helper(&s->launched))
-        status = ccl_i_launched_work(cli, &s->launched, topo, want, options, err);
-    else
-        status = ccl_tune(&cli->ctx, topo, want, options, &tuning, err);
-    s->idle = s->idle && tuning && tuning->team_idle;
+    status = ccl_tune(&cli->ctx, topo, want, options, &tuning, err);
     s->cases[i].tuning = tuning;
     ccl_collective_destroy(want);
     return status;
@@ -141,19 +137,12 @@ static ccl_status_t find_bounds(ccl_i_cli_t *cli, sweep_t *s, ccl_error_t *err) 
     return CCL_OK;
 }
 
-/* Of several processes all go through the cases together; process 0 has the results. */
 static ccl_status_t tune_cases(ccl_i_cli_t *cli, sweep_t *s, ccl_tune_options_t *options,
                                ccl_error_t *err) {
-    CCL_TRY(ccl_i_launched_join(&s->launched, &options->team, err));
-    s->idle = true;
-    for (uint32_t i = 0; i < s->ncases; i++) {
-        options->turn = i;
+    CCL_TRY(ccl_i_launched_join(cli, &s->launched, s->notebook, &s->lab, err));
+    options->lab = s->lab;
+    for (uint32_t i = 0; i < s->ncases; i++)
         CCL_TRY(tune_case(cli, s, i, options, err));
-        if (ccl_i_launched_helper(&s->launched) && s->launched.parting != CCL_TEAM_NEXT)
-            return CCL_OK;
-        if (options->team && !ccl_i_launched_helper(&s->launched) && i + 1 < s->ncases)
-            ccl_tune_team_end(options->team, CCL_TEAM_NEXT);
-    }
     return CCL_OK;
 }
 
@@ -219,7 +208,6 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     sweep_t s = {0};
     ccl_status_t status = ccl_i_launched_find(cli, &s.launched, err);
-    bool helper = ccl_i_launched_helper(&s.launched);
 
     if (status == CCL_OK)
         status = ccl_i_tune_options(cli, &options, &s.space, err);
@@ -228,30 +216,35 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK)
         status =
             ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:16", &s.sizes_bytes, &s.nsizes, err);
-    if (status == CCL_OK && !helper && (!args->notebook || strcmp(args->notebook, "none") != 0))
+    if (status == CCL_OK && ccl_i_launched_helper(&s.launched)) {
+        status = ccl_i_launched_work(cli, &s.launched, err);
+        sweep_fini(&s);
+        return status;
+    }
+    if (status == CCL_OK && (!args->notebook || strcmp(args->notebook, "none") != 0))
         status = ccl_i_notebook_open(cli, true, &s.notebook, err);
     options.sizes_bytes = s.sizes_bytes;
     options.nsizes = s.nsizes;
     options.notebook = s.notebook;
     if (status == CCL_OK)
         status = tune_cases(cli, &s, &options, err);
-    if (status == CCL_INTERRUPTED && !helper)
+    if (status == CCL_INTERRUPTED)
         status = print_tuned(cli, &s, err);
-    if (status == CCL_OK && !helper)
+    if (status == CCL_OK)
         status = check_memory(cli, &s, err);
-    if (status == CCL_OK && !helper)
+    if (status == CCL_OK)
         status = find_bounds(cli, &s, err);
-    if (status == CCL_OK && !helper)
+    if (status == CCL_OK)
         status = print(cli, &s, err);
     sweep_fini(&s);
     return status;
 }
 
 static const char *const accepts[] = {
-    "topology",      "fail",   "degrade",        "scale",    "set",  "profile",
-    "collective",    "demand", "root",           "sizes",    "vary", "budget",
-    "plugin",        "space",  "knob",           "strategy", "gap",  "improve",
-    "notebook@tune", "width",  "bootstrap@tune", NULL};
+    "topology",      "fail",   "degrade", "scale",          "set",  "profile",
+    "collective",    "demand", "root",    "sizes",          "vary", "budget",
+    "plugin",        "space",  "knob",    "strategy",       "gap",  "improve",
+    "notebook@tune", "lease",  "width",   "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_sweep = {
     .name = "sweep",
     .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",
@@ -260,8 +253,8 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
         "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
         "the same space and budget, and puts their best times beside the first one's. Where\n"
         "nothing changes it says which links bind now. With\n"
-        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Under mpirun or srun\n"
-        "all processes work on one sweep.\n",
+        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Processes that\n"
+        "share the notebook (ccllab work) help.\n",
     .examples = "ccllab sweep -t \"dgx-h100*2\" -c allreduce --vary degrade:nic:0=25%,50%\n"
                 "ccllab sweep -t dgx-h100 -c allgather --vary fail:gpu:3 -o sweep.svg\n",
     .accepts = accepts,

@@ -17,10 +17,11 @@ typedef struct tune {
     double *sizes_bytes;
     uint32_t nsizes;
     ccl_i_launched_t launched;
+    ccl_lab_t *lab;
 } tune_t;
 
 static void tune_fini(tune_t *t) {
-    ccl_i_launched_end(&t->launched, t->tuning && t->tuning->team_idle);
+    ccl_lab_leave(t->lab);
     ccl_replay_destroy(t->replay);
     ccl_tuning_destroy(t->tuning);
     ccl_notebook_close(t->notebook);
@@ -161,7 +162,7 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(check_protocols(cli, t->topo, t->space, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
-    /* Process 0 alone writes things down. */
+    /* Another process comes to it when it begins to work. */
     if (!ccl_i_launched_helper(&t->launched) &&
         (!args->notebook || strcmp(args->notebook, "none") != 0))
         CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
@@ -228,20 +229,11 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
-/** @param worked_out  this process works for process 0, and is done. */
-static ccl_status_t join(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options, bool *worked_out,
-                         ccl_error_t *err) {
-    *worked_out = ccl_i_launched_helper(&t->launched);
-    CCL_TRY(ccl_i_launched_join(&t->launched, &options->team, err));
-    return *worked_out ? ccl_i_launched_work(cli, &t->launched, t->topo, t->want, options, err)
-                       : CCL_OK;
-}
-
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ccl_replay_options_t again = CCL_REPLAY_OPTIONS_INIT;
     tune_t t = {0};
-    bool some = false, worked = false;
+    bool some = false;
     ccl_status_t status = ccl_i_launched_find(cli, &t.launched, err);
 
     if (status == CCL_OK)
@@ -258,13 +250,15 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         status = replay_options(&cli->args, &t, &again, err);
     options.keep = cli->args.tune.replay != NULL;
     again.rank_s = options.budget_s;
-    if (status == CCL_OK)
-        status = join(cli, &t, &options, &worked, err);
-    if (worked) {
+    if (ccl_i_launched_helper(&t.launched)) {
+        if (status == CCL_OK)
+            status = ccl_i_launched_work(cli, &t.launched, err);
         tune_fini(&t);
         return status;
     }
-
+    if (status == CCL_OK)
+        status = ccl_i_launched_join(cli, &t.launched, t.notebook, &t.lab, err);
+    options.lab = t.lab;
     if (status == CCL_OK)
         status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
     if (t.tuning)
@@ -301,12 +295,13 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {
-    "topology",   "fail",           "degrade",  "scale",        "set",     "profile",
-    "collective", "demand",         "root",     "sizes",        "budget",  "plugin",
-    "space",      "knob",           "strategy", "gap",          "improve", "export",
-    "executor",   "replay",         "top",      "save-profile", "repeats", "notebook@tune",
-    "table",      "bootstrap@tune", NULL};
+static const char *const accepts[] = {"topology", "fail",         "degrade",        "scale",
+                                      "set",      "profile",      "collective",     "demand",
+                                      "root",     "sizes",        "budget",         "plugin",
+                                      "space",    "knob",         "strategy",       "gap",
+                                      "improve",  "export",       "executor",       "replay",
+                                      "top",      "save-profile", "repeats",        "notebook@tune",
+                                      "lease",    "table",        "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",
@@ -316,8 +311,9 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "Everything that was tried goes to the lab notebook, and nothing in it is run again:\n"
         "a tuning that was stopped goes on where it was. Prints the best per size beside the\n"
         "best untuned synthesizer and the lower bound, time against thread blocks and against\n"
-        "synthesis time, and what each knob is worth. Under mpirun or srun all processes but the\n"
-        "first try points for it. docs/tuning.md has knobs and strategies.\n",
+        "synthesis time, and what each knob is worth. Processes that share the notebook (ccllab\n"
+        "work), and all that mpirun or srun started, try points for it. docs/tuning.md has knobs\n"
+        "and strategies.\n",
     .examples = "ccllab tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M --budget 5min\n"
                 "ccllab tune -t dgx-h100 -c allreduce --budget 500runs --export tuned\n"
                 "ccllab tune -t dgx-h100 -c allgather -k with=ring -k chunks=1:4\n",

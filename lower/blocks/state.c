@@ -489,7 +489,7 @@ static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *op
     run.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456;
     run.batches = options->batches;
     run.granularity = options->granularity;
-    run.step_times = timeline;
+    run.step_times = timeline && !options->rough; /* rough: nothing is merged */
     run.give_up_s = give_up_s;
     run.estimate = timeline;
     return ccl_sim_program(ctx, options->topo, options->routes, p, &run, out, err);

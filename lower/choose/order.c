@@ -23,12 +23,14 @@ double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
     return options->rough ? 1e5 : 5e6; /* a few seconds */
 }
 
-/* Simulated; *timed_out stays empty unless it takes at most give_up_s.
+/* Simulated; *timed_out stays empty unless it takes at most give_up_s, and where only its time is
+   wanted and known.
    @param known_out  what that says. */
 static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                              const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                             double size_bytes, double give_up_s, ccl_timed_program_t *timed_out,
-                             ccl_i_known_t *known_out, ccl_error_t *err) {
+                             double size_bytes, double give_up_s, bool only_time,
+                             ccl_timed_program_t *timed_out, ccl_i_known_t *known_out,
+                             ccl_error_t *err) {
     ccl_timed_program_t timed = {NULL, NULL};
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.granularity = how->task ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
@@ -36,7 +38,7 @@ static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedul
     run.batches = options->batches;
     run.give_up_s = give_up_s;
     run.estimate = true;
-    run.step_times = options->allocation == CCL_ALLOCATE_STATE;
+    run.step_times = options->allocation == CCL_ALLOCATE_STATE && !options->rough;
     CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &timed.program, err));
     bool fits = schedule->ntransfers <= LARGE ||
                 options->granularity == CCL_GRANULARITY_STAGE || /* has other blocks than these */
@@ -44,6 +46,12 @@ static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedul
     if (!fits) {
         ccl_timed_program_fini(&timed);
         *known_out = (ccl_i_known_t){CCL_I_UNFIT, INFINITY};
+        return CCL_OK;
+    }
+    if (only_time && run.step_times &&
+        ccl_sim_known(ctx, options->topo, timed.program, &run, &known_out->time_s)) {
+        known_out->what = CCL_I_TIME;
+        ccl_timed_program_fini(&timed);
         return CCL_OK;
     }
     ccl_status_t status =
@@ -144,8 +152,8 @@ static ccl_status_t look_at(race_t *r, ccl_i_order_of_t i, bool *fits_out, ccl_e
         if (settled) /* never better than that one */
             known = (ccl_i_known_t){CCL_I_LONGER, INFINITY};
         else
-            CCL_TRY(run_time(r->ctx, r->ways[i], r->options, r->how, r->size_bytes, most_s, &timed,
-                             &known, err));
+            CCL_TRY(run_time(r->ctx, r->ways[i], r->options, r->how, r->size_bytes, most_s, true,
+                             &timed, &known, err));
         ccl_i_memo_put(r->options, r->how, as_candidate(i), known);
     }
     *fits_out = i != CCL_I_ORDER_GIVEN || known.what != CCL_I_UNFIT;
@@ -170,7 +178,7 @@ static ccl_status_t finish(race_t *r, ccl_i_ordered_t *out, ccl_error_t *err) {
     if (by_state && !r->timed.run && r->best_s < INFINITY) {
         ccl_i_known_t known;
         CCL_TRY(run_time(r->ctx, r->ways[r->best], r->options, r->how, r->size_bytes, INFINITY,
-                         &r->timed, &known, err));
+                         false, &r->timed, &known, err));
     }
     r->stats->pipelines = r->pipelines[r->best];
     out->order = r->best;

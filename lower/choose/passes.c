@@ -436,7 +436,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     tell_origin(given, options, ordered.taken, made.program);
     *out = made.program;
     made.program = NULL;
-    if (options->run_out && made.run && !made.run->estimated) {
+    if (options->run_out && made.run && !made.run->estimated && !made.run->known) {
         *options->run_out = made.run;
         made.run = NULL;
     }

@@ -1,10 +1,11 @@
 /* Who wins at which size, by how much, and how busy the winner's links were. */
 #include "report/runs/comparison.h"
+#include "report/runs/spread.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-const char *const ccl_report_comparison_tables[] = {"times", "links", NULL};
+const char *const ccl_report_comparison_tables[] = {"times", "links", "spread", NULL};
 
 bool ccl_i_compare_tied(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     uint32_t w = c->winner[size];
@@ -27,6 +28,8 @@ typedef struct root {
     const char *topology, *profile, *granularity, *sharing;
     uint32_t nranks;
     uint64_t seed;
+    const char *scenario, *rank;
+    uint32_t samples;
 } root_t;
 
 typedef struct comparison_row {
@@ -151,6 +154,19 @@ static const void *tied_at(const void *row, uint64_t i, void *scratch) {
     return !c->why_not[i] && ccl_i_compare_tied(c, size->size, (uint32_t)i) ? name : NULL;
 }
 
+static uint64_t count_spreads(const void *row) {
+    const size_row_t *size = row;
+
+    return size->parent->of->spreads ? size->parent->of->ncontenders : 0;
+}
+
+static const void *spread_at(const void *row, uint64_t i, void *scratch) {
+    const size_row_t *size = row;
+
+    return ccl_i_compare_spread_row(size->parent->root->of, size->parent->index, size->size,
+                                    (uint32_t)i, scratch);
+}
+
 static uint64_t count_classes(const void *row) {
     const size_row_t *size = row;
 
@@ -223,6 +239,22 @@ static const void *time_at(const void *root, uint64_t at, void *scratch) {
         if (at < n)
             return cell_of(r, i, (uint32_t)(at / c->ncontenders), (uint32_t)(at % c->ncontenders),
                            scratch);
+        at -= n;
+    }
+    return NULL;
+}
+
+/** The same over samples. */
+static const void *spread_of(const void *root, uint64_t at, void *scratch) {
+    const ccl_report_comparison_t *r = ((const root_t *)root)->of;
+
+    for (uint32_t i = 0; i < r->ncomparisons; i++) {
+        const ccl_comparison_t *c = r->comparisons[i];
+        uint64_t n = (uint64_t)c->nsizes * c->ncontenders;
+
+        if (at < n)
+            return ccl_i_compare_spread_row(r, i, (uint32_t)(at / c->ncontenders),
+                                            (uint32_t)(at % c->ncontenders), scratch);
         at -= n;
     }
     return NULL;
@@ -344,6 +376,8 @@ static const ccl_i_described_t size_record = {
             {"tied_with", CCL_I_LIST_OF(ccl_i_bare_string, count_cells, tied_at), .line = true},
             {"results", CCL_I_LIST_OF(cell_record, count_cells, result_at),
              "of those that take part"},
+            {"spread", CCL_I_LIST_OF(ccl_i_compare_spread_record, count_spreads, spread_at),
+             "over samples of a scenario, of those with a time; empty without one"},
             {"link_classes", CCL_I_LIST_OF(class_record, count_classes, class_at),
              "the winner's links by kind"},
             {"links",
@@ -386,12 +420,48 @@ const ccl_i_result_t ccl_i_result_compare = {
             {"sharing", AT(sharing), "of links",
              .words = (const char *const[]){"fair", "exclusive", NULL}},
             {"seed", AT(seed)},
+            {"scenario", AT(scenario), "its name", .null = "there is none"},
+            {"samples", AT(samples), "of the scenario", .null = "there is none"},
+            {"rank", AT(rank), "by what over samples winners are chosen",
+             .null = "their time on the cluster as drawn"},
             {"comparisons", CCL_I_LIST_OF(comparison_record, count_comparisons, comparison_at),
              "one per collective"},
             {"times", CCL_I_LIST_OF(cell_record, count_times, time_at), .hidden = true},
             {"links", CCL_I_LIST_OF(use_record, count_uses, use_at), .hidden = true},
+            {"spread", CCL_I_LIST_OF(ccl_i_compare_spread_record, count_times, spread_of),
+             .hidden = true},
             {0}}}};
 #undef AT
+
+static const ccl_i_column_t spread_columns[] = {CCL_I_COLUMN("topology"),
+                                                CCL_I_COLUMN("collective"),
+                                                CCL_I_COLUMN("size_bytes"),
+                                                CCL_I_COLUMN("name", "contender"),
+                                                CCL_I_COLUMN("winner"),
+                                                CCL_I_COLUMN("samples"),
+                                                CCL_I_COLUMN("lost"),
+                                                CCL_I_COLUMN("mean_s"),
+                                                CCL_I_COLUMN("mean_ci_s"),
+                                                CCL_I_COLUMN("sd_s"),
+                                                CCL_I_COLUMN("min_s"),
+                                                CCL_I_COLUMN("max_s"),
+                                                CCL_I_COLUMN("p50_s"),
+                                                CCL_I_COLUMN("p50_low_s"),
+                                                CCL_I_COLUMN("p50_high_s"),
+                                                CCL_I_COLUMN("p95_s"),
+                                                CCL_I_COLUMN("p95_low_s"),
+                                                CCL_I_COLUMN("p95_high_s"),
+                                                CCL_I_COLUMN("p99_s"),
+                                                CCL_I_COLUMN("p99_low_s"),
+                                                CCL_I_COLUMN("p99_high_s"),
+                                                CCL_I_COLUMN("cvar95_s"),
+                                                CCL_I_COLUMN("rank_s"),
+                                                CCL_I_COLUMN("regret_s"),
+                                                CCL_I_COLUMN("behind_s"),
+                                                CCL_I_COLUMN("behind_ci_s"),
+                                                CCL_I_COLUMN("beats_winner"),
+                                                CCL_I_COLUMN("fastest"),
+                                                CCL_I_COLUMNS_END};
 
 static const ccl_i_column_t time_columns[] = {
     CCL_I_COLUMN("topology"),
@@ -444,14 +514,25 @@ ccl_status_t ccl_report_comparison(const ccl_report_comparison_t *comparison,
                    ccl_i_granularity_name(options->granularity),
                    ccl_i_sharing_name(options->sharing),
                    comparison->topo->nranks,
-                   comparison->seed};
+                   comparison->seed,
+                   NULL,
+                   NULL,
+                   CCL_NONE};
+    const ccl_i_column_t *const columns[] = {time_columns, NULL, spread_columns};
+    char rank[40];
     size_t which = 0;
 
+    root.scenario = comparison->scenario;
+    root.samples = CCL_NONE;
+    if (comparison->ncomparisons && comparison->comparisons[0]->nsamples) {
+        root.samples = comparison->comparisons[0]->nsamples;
+        root.rank = ccl_i_rank_text(comparison->comparisons[0]->rank, rank, sizeof(rank));
+    }
     CCL_TRY(ccl_i_table_choice(ccl_report_comparison_tables, style->table, &which, err));
     if (style->format == CCL_REPORT_JSON)
         return comparison_json(&root, out, err);
     if (style->format == CCL_REPORT_TEXT)
         return ccl_i_compare_text(comparison, style->columns ? style->columns : 120, out, err);
     return ccl_i_rows_emit(ccl_i_result_compare.root, ccl_report_comparison_tables[which], &root,
-                           which == 0 ? time_columns : NULL, CCL_REPORT_CSV, out, err);
+                           columns[which], CCL_REPORT_CSV, out, err);
 }

@@ -1,5 +1,6 @@
 /* A comparison for people: times, links, notes. */
 #include "report/runs/comparison.h"
+#include "report/runs/spread.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -499,6 +500,7 @@ ccl_status_t ccl_i_compare_text(const ccl_report_comparison_t *r, uint32_t colum
     for (uint32_t i = 0; i < r->ncomparisons; i++) {
         text_title(r, i, out);
         CCL_TRY(text_all_times(r->comparisons[i], columns, out, err));
+        CCL_TRY(ccl_i_compare_spread_text(r, i, out, err));
         CCL_TRY(text_links(r->topo, r->comparisons[i], out, err));
         text_notes(r, i, out);
     }

@@ -1,5 +1,6 @@
 /* One simulated run: the time, how busy every link was, what every thread block waited for. */
 #include "report/runs/simulation.h"
+#include "report/runs/spread.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,7 +47,8 @@ typedef struct run_row {
     uint32_t nranks;
     bool is_program, is_plan, done, done_program, deadlocked;
     const bool *valid; /* NULL: not verified */
-    const void *fault, *deadlock;
+    const void *fault, *deadlock, *spread;
+    ccl_i_spread_row_t spread_row;
     ccl_i_fault_row_t fault_row;
     ccl_i_deadlock_row_t deadlock_row;
     ccl_i_way_row_t way;
@@ -152,6 +154,10 @@ static void row_of(const ccl_report_run_t *run, run_row_t *out) {
                     .bound_s = run->bound ? run->bound->time_s : NAN};
 
     out->fault = ccl_i_fault_row(run->verdict, &out->fault_row);
+    if (run->spread) {
+        ccl_i_spread_row(run->spread, &out->spread_row);
+        out->spread = &out->spread_row;
+    }
     row_of_result(run, out);
 }
 
@@ -227,6 +233,8 @@ const ccl_i_result_t ccl_i_result_simulate = {
              .null = CCL_I_NO_RUN, PROGRAM},
             {"deadlock", AT(deadlock), .null = "there is none", PROGRAM,
              .of = &ccl_i_deadlock_record},
+            {"spread", AT(spread), "over samples of a scenario", .null = "there is none", PROGRAM,
+             .of = &ccl_i_spread_record},
             {"links",
              CCL_I_LIST_IN(run_row_t, links, ccl_i_link_record, ccl_i_count_links, ccl_i_link_at)},
             {"thread_blocks", CCL_I_LIST_OF(block_record, count_blocks, block_at), PROGRAM},

@@ -1,5 +1,6 @@
 /* A simulated run for people. */
 #include "report/runs/simulation.h"
+#include "report/runs/spread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -377,6 +378,7 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
         text_usage(run, out);
         if (!run->verdict)
             ccl_text_printf(out, "  not verified\n");
+        CCL_TRY(ccl_i_run_spread_text(run, out, err));
     } else if (run->epochs) {
         ccl_text_printf(out, "%s: %u epoch flows, %s of %s, on %s (%u GPUs)\n", run->input,
                         run->flows->nflows, run->epochs->coll->name,

@@ -311,61 +311,6 @@ ccl_status_t ccl_i_group_exchange(ccl_i_group_t *group, const void *mine, size_t
     return CCL_OK;
 }
 
-/* ---------------------------------------------------------------- single messages */
-
-bool ccl_i_group_send(ccl_i_group_t *group, uint32_t peer, const void *data, size_t len) {
-    return send_message(group, peer, MESSAGE_DATA, data, len);
-}
-
-/** The first peer with a whole message; CCL_NONE. */
-static uint32_t find_message(const ccl_i_group_t *g, header_t *h) {
-    for (uint32_t i = 0; i < g->world; i++)
-        if (whole(&g->peers[i], h))
-            return i;
-    return CCL_NONE;
-}
-
-ccl_status_t ccl_i_group_next(ccl_i_group_t *group, double wait_s, ccl_team_message_t *out,
-                              ccl_error_t *err) {
-    header_t h;
-    uint32_t from = find_message(group, &h);
-    *out = (ccl_team_message_t){.from = CCL_NONE};
-    if (from == CCL_NONE) {
-        struct pollfd *fds = calloc(group->world, sizeof *fds);
-        if (!fds)
-            return ccl_fail_nomem(err);
-        for (uint32_t i = 0; i < group->world; i++)
-            fds[i] = (struct pollfd){.fd = group->peers[i].fd, .events = POLLIN};
-        if (poll(fds, group->world, (int)(wait_s * 1000 + 0.5)) > 0)
-            for (uint32_t i = 0; i < group->world && from == CCL_NONE; i++) {
-                ccl_i_peer_t *p = &group->peers[i];
-                if (!fds[i].revents || take_in(p) || whole(p, &h))
-                    continue;
-                close(p->fd);
-                p->fd = -1;
-                p->len = 0; /* what it had begun to say is of no use */
-                *out = (ccl_team_message_t){.from = i, .gone = true};
-                free(fds);
-                return CCL_OK;
-            }
-        free(fds);
-        from = find_message(group, &h);
-    }
-    if (from == CCL_NONE)
-        return CCL_OK;
-    ccl_i_peer_t *p = &group->peers[from];
-    if (h.type != MESSAGE_DATA)
-        return ccl_fail(err, CCL_ERR_IO, "process %u sends what is no message of a team", from);
-    out->data = malloc(h.len ? (size_t)h.len : 1);
-    if (!out->data)
-        return ccl_fail_nomem(err);
-    memcpy(out->data, p->in + sizeof h, (size_t)h.len);
-    out->from = from;
-    out->len = (size_t)h.len;
-    drop(p, &h);
-    return CCL_OK;
-}
-
 typedef struct opinion {
     ccl_status_t status;
     ccl_error_t error;

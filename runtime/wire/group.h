@@ -54,12 +54,6 @@ ccl_status_t ccl_i_group_tick(ccl_i_group_t *group, const ccl_i_watch_t *watch, 
  */
 ccl_status_t ccl_i_group_exchange(ccl_i_group_t *group, const void *mine, size_t len, void *all,
                                   const ccl_i_watch_t *watch, ccl_error_t *err);
-/* Single messages, without agreement of all (runtime.h: teams). */
-/** @return false: it is gone. */
-bool ccl_i_group_send(ccl_i_group_t *group, uint32_t peer, const void *data, size_t len);
-/** What a process sent before it ended comes before that it did. */
-ccl_status_t ccl_i_group_next(ccl_i_group_t *group, double wait_s, ccl_team_message_t *out,
-                              ccl_error_t *err);
 /**
  * All processes succeed, or all return the error of the lowest process that did not.
  * @param status, err  this process's own.

@@ -99,10 +99,18 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
     return status;
 }
 
-/* Lower for one size and prove what came out. @param proto  NULL: the options'. */
+/* Whether lowering simulates just what a comparison reports. */
+static bool runs_alike(const ccl_sim_options_t *sim) {
+    return sim->sharing == CCL_SHARING_FAIR && !sim->no_skip && !sim->no_fold && !sim->step_times &&
+           !sim->path && !sim->intervals && !sim->cause;
+}
+
+/* Lower for one size and prove what came out. @param proto  NULL: the options'.
+   @param run_out  NULL, or its run where lowering made it. */
 static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
-                             const char *proto, ccl_program_t **out, ccl_error_t *err) {
+                             const char *proto, ccl_program_t **out, ccl_sim_result_t **run_out,
+                             ccl_error_t *err) {
     const ccl_way_t way = c->ready[contender].way;
     ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
     const ccl_contender_t *by = &c->options->contenders[contender];
@@ -110,6 +118,7 @@ static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl
     if (proto)
         lower.proto = proto;
     lower.asked = c->options->way_bits != 0;
+    lower.run_out = run_out && runs_alike(&sim) ? run_out : NULL;
     ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
     make.no_prove = by->schedule && c->options->no_verify;
     make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
@@ -133,6 +142,9 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
     ccl_i_ready_t *r = &c->ready[i];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
+    if (!r->runs)
+        r->runs = ccl_runs_create(c->topo);
+    ctx.runs = r->runs;
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     if (contender->library)
         return ccl_i_nccl_prepare(c, &ctx, &r->nccl, err);
@@ -161,8 +173,8 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
-    CCL_TRY(
-        lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own, err));
+    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own,
+                     NULL, err));
     r->program = r->own;
     ccl_i_compare_views(r);
     r->schedule = NULL;
@@ -250,8 +262,19 @@ static void tell_origin(const ccl_i_compare_t *c, uint32_t contender, const ccl_
     ccl_origin_set(cell->origin, "%s", program->origin[0] ? program->origin : name);
 }
 
+/* A run that gives up at once. */
+static ccl_status_t warn(const ccl_ctx_t *ctx, const ccl_i_cell_run_t *how, ccl_routes_t *routes,
+                         ccl_error_t *err) {
+    ccl_sim_options_t sim = how->sim;
+    ccl_sim_result_t *run = NULL;
+    sim.give_up_s = 1e-12;
+    ccl_status_t status = ccl_sim_program(ctx, how->topo, routes, how->program, &sim, &run, err);
+    ccl_sim_result_destroy(run);
+    return status;
+}
+
 ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                               const ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
                                ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_sim_result_t *result = NULL;
@@ -261,8 +284,15 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[contender];
     }
-    ccl_status_t status =
-        ccl_sim_program(&ctx, how->topo, routes, how->program, &sim, &result, err);
+    ccl_status_t status = CCL_OK;
+    if (how->run) {
+        result = how->run;
+        how->run = NULL;
+        if (size == 0) /* for its warnings, which come before anything moves */
+            status = warn(&ctx, how, routes, err);
+    } else {
+        status = ccl_sim_program(&ctx, how->topo, routes, how->program, &sim, &result, err);
+    }
     ctx.log = NULL;
     if (c->ready[contender].nomem)
         status = ccl_fail_nomem(err);
@@ -286,14 +316,15 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
 
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                  ccl_routes_t *routes, const char *proto, ccl_program_t **out,
-                                 ccl_error_t *err) {
+                                 ccl_sim_result_t **run_out, ccl_error_t *err) {
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_schedule_t *anew = NULL;
+    ctx.runs = r->runs;
     if (r->by_size && size != r->first)
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
     ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
-                                   c->options->sizes_bytes[size], proto, out, err);
+                                   c->options->sizes_bytes[size], proto, out, run_out, err);
     ccl_schedule_destroy(anew);
     return status;
 }
@@ -310,7 +341,7 @@ static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t conte
     }
     if (!r->kept[size])
         CCL_TRY(ccl_i_compare_lower(c, size, contender, routes, c->for_protocol[at] ? proto : NULL,
-                                    &made, err));
+                                    &made, proto ? NULL : &out->run, err));
     if (proto) /* a static name */
         (made ? made : r->kept[size])->proto = proto;
     if (!made) {
@@ -353,8 +384,9 @@ static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contend
         status = ccl_i_compare_choose(c, size, contender, routes, &how, cell, err);
     if (status == CCL_OK && !cell->proto)
         cell->proto = ccl_protocol_name(ccl_protocol_find(how.program->proto));
+    ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
-    return status;
+    return status == CCL_OK ? ccl_i_compare_sample(c, size, contender, routes, err) : status;
 }
 
 /* What a cell says, as a point has it. */

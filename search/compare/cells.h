@@ -23,6 +23,7 @@ typedef struct ccl_i_ready {
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
     ccl_i_nccl_t *nccl;             /* of a library, for all sizes; else NULL */
+    ccl_runs_t *runs; /* of its candidates, at all sizes; NULL: no memory, it takes longer */
     ccl_way_t way;
     ccl_status_t status;
     ccl_error_t err;
@@ -81,19 +82,22 @@ typedef struct ccl_i_cell_run {
     const ccl_program_t *program;
     ccl_program_t *own; /* the same, for the caller to destroy; NULL: it is kept */
     ccl_sim_options_t sim;
+    ccl_sim_result_t *run; /* what lowering simulated of just this; NULL: nothing; to be destroyed
+                              by who opened it unless ccl_i_compare_run() took it */
 } ccl_i_cell_run_t;
 ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err);
-/** Lower the contender's schedule of a size, for a protocol; proven. */
+/** Lower the contender's schedule of a size, for a protocol; proven. @param run_out  NULL, or its
+   run where lowering made it. */
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                  ccl_routes_t *routes, const char *proto, ccl_program_t **out,
-                                 ccl_error_t *err);
+                                 ccl_sim_result_t **run_out, ccl_error_t *err);
 /**
  * One run of a cell, kept as the size's best where it is.
  * @param give_up_s  time_s is INFINITY where it is known to take longer; 0: it runs in full.
  */
 ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                               const ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
                                ccl_compare_cell_t *cell, ccl_error_t *err);
 /** Is this one of the protocols that the comparison chooses from, beside its options' own? */
 bool ccl_i_compare_protocol(const ccl_i_compare_t *c, ccl_protocol_t protocol);
@@ -103,6 +107,13 @@ void ccl_i_compare_views(ccl_i_ready_t *r);
 ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                   ccl_routes_t *routes, const ccl_i_cell_run_t *how,
                                   ccl_compare_cell_t *cell, ccl_error_t *err);
+/** The samples of a cell that has a time (samples.c); nothing without draws. */
+ccl_status_t ccl_i_compare_sample(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                  ccl_routes_t *routes, ccl_error_t *err);
+/** What they come to: ranks, before winners are picked. */
+ccl_status_t ccl_i_compare_rank(ccl_i_compare_t *c, ccl_error_t *err);
+/** How far the others are behind the winners, and how sure that is. */
+void ccl_i_compare_pair(ccl_i_compare_t *c);
 /** A cell as the notebook has it. */
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 /** The notebook's point of a cell. */

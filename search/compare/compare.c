@@ -29,6 +29,8 @@ static void forget(ccl_i_ready_t *r, uint32_t nsizes) {
     for (uint32_t k = 0; r->kept && k < nsizes; k++)
         ccl_program_destroy(r->kept[k]);
     free(r->kept);
+    ccl_runs_destroy(r->runs);
+    r->runs = NULL;
     r->nccl = NULL;
     r->own = NULL;
     r->made = NULL;
@@ -176,11 +178,24 @@ static ccl_status_t look_up(ccl_i_compare_t *c, ccl_error_t *err) {
 
 /* ---------------------------------------------------------------- winners and ties */
 
+/* Over samples, where a quantile of lost samples is as long for all, by the mean of the others. */
+static bool is_better(const ccl_comparison_t *out, size_t a, size_t b) {
+    if (out->rank.kind == CCL_RANK_NONE)
+        return out->cells[a].time_s < out->cells[b].time_s;
+    const ccl_compare_spread_t *x = &out->spreads[a], *y = &out->spreads[b];
+    if (x->rank != y->rank)
+        return x->rank < y->rank;
+    return x->spread.lost != y->spread.lost ? x->spread.lost < y->spread.lost
+                                            : x->spread.mean_s < y->spread.mean_s;
+}
+
 static void pick_winner(ccl_comparison_t *out, uint32_t size) {
     const ccl_compare_cell_t *cells = out->cells + (size_t)size * out->ncontenders;
     uint32_t best = CCL_NONE;
     for (uint32_t i = 0; i < out->ncontenders; i++) {
-        if (cells[i].status == CCL_OK && (best == CCL_NONE || cells[i].time_s < cells[best].time_s))
+        size_t first = (size_t)size * out->ncontenders;
+        if (cells[i].status == CCL_OK &&
+            (best == CCL_NONE || is_better(out, first + i, first + best)))
             best = i;
     }
     out->winner[size] = best;
@@ -254,11 +269,14 @@ static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_e
         }
         ccl_sim_result_destroy(run);
     }
+    ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
     return unsure(c, status);
 }
 
 static ccl_status_t find_ties(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
+    if (c->out->rank.kind != CCL_RANK_NONE)
+        return CCL_OK; /* their times are not what decides */
     for (int winners = 1; winners >= 0; winners--) {
         choose_again(c, winners);
         CCL_TRY(ccl_parallel_for(c->options->ncontenders, threads, ccl_i_compare_prepare, c, err));
@@ -274,7 +292,7 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     uint32_t winner = c->out->winner[size];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_routes_t *routes = NULL;
-    ccl_i_cell_run_t how;
+    ccl_i_cell_run_t how = {0};
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     CCL_TRY(ccl_i_compare_open(c, size, winner, routes, &how, err));
     if (size == 0) { /* nothing was run that could warn */
@@ -285,6 +303,7 @@ static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worke
     c->out->best[size] = NULL;
     ccl_status_t status =
         ccl_sim_program(&ctx, how.topo, routes, how.program, &how.sim, &c->out->best[size], err);
+    ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
     return status;
 }
@@ -321,6 +340,16 @@ static ccl_status_t allocate(ccl_i_compare_t *c, ccl_error_t *err) {
         !out->sizes_bytes || !out->bound_s || !out->cells || !out->winner || !out->tie ||
         !out->best)
         return ccl_fail_nomem(err);
+    if (o->draws) {
+        out->nsamples = o->samples;
+        out->rank = o->rank;
+        out->samples_s = ccl_arena_alloc(arena, ns * nc * o->samples + 1, sizeof *out->samples_s);
+        out->spreads = ccl_arena_alloc(arena, ns * nc + 1, sizeof *out->spreads);
+        if (!out->samples_s || !out->spreads)
+            return ccl_fail_nomem(err);
+        for (size_t i = 0; i < ns * nc * o->samples; i++)
+            out->samples_s[i] = NAN;
+    }
     out->nccl = CCL_NONE;
     for (uint32_t i = 0; i < nc; i++) {
         if (o->contenders[i].library && out->nccl == CCL_NONE)
@@ -423,6 +452,11 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
     if (o->ncontenders == 0 || o->nsizes == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "nothing to compare: %s",
                         o->nsizes ? "no contender" : "no size");
+    if (o->rank.kind != CCL_RANK_NONE && !o->draws)
+        return ccl_fail(err, CCL_ERR_INPUT, "nothing to rank by: no scenario");
+    if (o->draws && (o->samples == 0 || o->samples > CCL_SAMPLES_MAX))
+        return ccl_fail(err, CCL_ERR_INPUT, "%u samples: 1 to %u are possible", o->samples,
+                        CCL_SAMPLES_MAX);
     for (uint32_t i = 0; i < o->nsizes; i++) {
         if (!(o->sizes_bytes[i] > 0) || !isfinite(o->sizes_bytes[i]))
             return ccl_fail(err, CCL_ERR_INPUT, "size %u is %g bytes: more than 0 is needed", i,
@@ -522,9 +556,11 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = ccl_fail_nomem(err);
         goto end;
     }
+    CCL_TRY_GOTO(ccl_i_compare_rank(&c, err), status, end);
     for (uint32_t s = 0; s < ns; s++)
         pick_winner(c.out, s);
     CCL_TRY_GOTO(find_ties(&c, threads, err), status, end);
+    ccl_i_compare_pair(&c);
     CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
     CCL_TRY_GOTO(explain(&c, err), status, end);
     CCL_TRY_GOTO(ccl_i_nccl_tell(&c, err), status, end);

@@ -6,6 +6,7 @@
 #define CCL_SEARCH_COMPARE_H
 
 #include "search/notebook/notebook.h"
+#include "search/scenario/scenario.h"
 #include "synth/synth.h"
 
 CCL_BEGIN_DECLS
@@ -42,6 +43,10 @@ typedef struct ccl_compare_options {
     const ccl_topology_t *machine; /**< the cluster without a profile, by which NCCL chooses; NULL:
                                         the one compared on */
     bool registered;               /**< for NCCL, as in ccl_predictor_nvls() */
+    const ccl_draws_t *draws;      /**< every time is also taken in `samples` of them; NULL: none */
+    uint32_t samples;
+    ccl_rank_t rank; /**< by what over samples the winner is chosen; CCL_RANK_NONE: its time on the
+                          cluster as drawn */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -67,6 +72,15 @@ typedef struct ccl_compare_cell {
                               notebook had it */
 } ccl_compare_cell_t;
 
+/** One contender at one size, over samples of a scenario. */
+typedef struct ccl_compare_spread {
+    ccl_spread_t spread;
+    double rank;         /**< what it is ranked by, seconds; its time without a rank */
+    double regret_s;     /**< most that it is slower than the fastest of any sample */
+    ccl_paired_t behind; /**< the winner, in the same samples */
+    double fastest;      /**< share of samples in which nobody is faster */
+} ccl_compare_spread_t;
+
 typedef struct ccl_comparison {
     uint32_t ncontenders, nsizes;
     const char **names;      /**< [ncontenders] */
@@ -90,6 +104,10 @@ typedef struct ccl_comparison {
     uint32_t finished; /**< cells with a time, or with a reason why they have none */
     uint32_t nccl;     /**< contender that is the library; CCL_NONE: none of them */
     const char *nccl_note; /**< what of it is not modelled here, in a line; NULL: nothing; static */
+    uint32_t nsamples;     /**< of each time; 0: none */
+    double *samples_s;     /**< [nsizes][ncontenders][nsamples]; NaN: not run; NULL: none */
+    ccl_compare_spread_t *spreads; /**< [nsizes][ncontenders] of cells with a time; NULL: none */
+    ccl_rank_t rank;
     ccl_arena_t arena;
 } ccl_comparison_t;
 

@@ -40,11 +40,12 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     if (r->program)
         return CCL_OK; /* the same for all */
     ccl_status_t status = ccl_i_compare_lower(c, size, contender, routes,
-                                              ccl_protocol_name(protocol), &program, &why);
+                                              ccl_protocol_name(protocol), &program, NULL, &why);
     if (status == CCL_OK) {
         ccl_compare_cell_t now = *cell;
         ccl_i_cell_run_t anew = *how;
         anew.program = program;
+        anew.run = NULL;
         status = ccl_i_compare_run(c, size, contender, &anew, routes, cell->time_s, &now, &why);
         if (status == CCL_OK && now.time_s < cell->time_s) {
             now.proto = cell->proto;
@@ -82,6 +83,7 @@ ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t co
         const ccl_program_t view = under(how->program, p);
         ccl_i_cell_run_t other = *how;
         other.program = &view;
+        other.run = NULL;
         ccl_status_t status =
             ccl_i_compare_run(c, size, contender, &other, routes, cell->time_s, &now, &why);
         if (ccl_i_stops_all(status)) {

@@ -10,9 +10,9 @@
 CCL_BEGIN_DECLS
 
 /**
- * The lab notebook, what was tried, in one SQLite file: every evaluated point, with its inputs by
- * content. Several processes may write at once; what ccl_notebook_add() returned from is there
- * after a kill.
+ * The lab notebook, what was tried, in one SQLite file or on a PostgreSQL server: every evaluated
+ * point, with its inputs by content. Several processes may write at once; what ccl_notebook_add()
+ * returned from is there after a kill. Work is queued in it as well (lab.h).
  */
 typedef struct ccl_notebook ccl_notebook_t;
 
@@ -54,6 +54,7 @@ typedef struct ccl_point_result {
 /** Rows of a query as text. */
 typedef struct ccl_notebook_rows {
     uint32_t ncolumns, nrows;
+    size_t ncells, cells_cap, number_cap;
     const char **columns; /**< [ncolumns] */
     const char **cells;   /**< [nrows][ncolumns]; NULL: no value */
     bool *number;         /**< [nrows][ncolumns] */
@@ -66,10 +67,17 @@ typedef struct ccl_notebook_rows {
  * @retval CCL_ERR_USAGE  neither XDG_DATA_HOME nor HOME is an absolute path.
  */
 ccl_status_t ccl_notebook_default_path(char *out, size_t out_len, ccl_error_t *err);
+/** Is it a URL of a PostgreSQL server (postgresql://, postgres://), not the path of a file? */
+bool ccl_notebook_is_url(const char *path);
 /**
- * Open a notebook; to write, file and folders are made when absent.
- * @retval CCL_ERR_INPUT  the file is something else, or of a later version.
- * @retval CCL_ERR_IO     absent (to read), or not to be written.
+ * Open a notebook; to write, file and folders, or tables, are made when absent, and what an earlier
+ * version lacks is added.
+ * @param path  of a file, or postgresql://[USER[:PASSWORD]@][HOST][:PORT]/DATABASE[?OPTIONS], as
+ *              libpq reads it, which also knows PGHOST and its like. A server that is gone later on
+ *              is waited for, 30 s.
+ * @retval CCL_ERR_INPUT    the file or database is something else, or of a later version.
+ * @retval CCL_ERR_IO       absent (to read), not to be written, or no server answers.
+ * @retval CCL_ERR_MISSING  a URL, but ccllab was built without libpq.
  */
 ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **out,
                                ccl_error_t *err);
@@ -96,13 +104,20 @@ ccl_status_t ccl_notebook_find(ccl_notebook_t *notebook, const ccl_point_t *poin
  * Rows of a query; table and column names: docs/formats.md.
  * @param sql   one statement that only reads.
  * @param args  [nargs] texts for its parameters ?1 ...; NULL: none.
- * @retval CCL_ERR_INPUT  SQLite's reason, or the statement writes.
+ * @retval CCL_ERR_INPUT  the database's reason, or the statement writes.
  */
 ccl_status_t ccl_notebook_query(const ccl_ctx_t *ctx, ccl_notebook_t *notebook, const char *sql,
                                 const char *const *args, uint32_t nargs, ccl_notebook_rows_t **out,
                                 ccl_error_t *err);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_notebook_rows_destroy(ccl_notebook_rows_t *rows);
+/**
+ * Inputs and points of all ccl_notebook_tool()s go from one notebook to another, but for those that
+ * it has.
+ * @param points_out  that were new there.
+ */
+ccl_status_t ccl_notebook_copy(const ccl_ctx_t *ctx, ccl_notebook_t *from, ccl_notebook_t *to,
+                               uint64_t *points_out, uint64_t *inputs_out, ccl_error_t *err);
 /**
  * Drop points of other ccl_notebook_tool()s (all: every point), then inputs that no point has, and
  * give the space back.

@@ -93,8 +93,8 @@ static ccl_status_t simulate_again(const ccl_tuning_t *tuning, const ccl_topolog
     aside_t old;
     options.notebook = NULL; /* it knows only clusters as they were tuned */
     options.budget_runs = n; /* of progress */
-    options.team = NULL;
-    ccl_i_team_fini(&t->team);
+    options.lab = NULL;
+    t->queued = false;
     atomic_store(&t->done, 0);
     for (uint32_t i = 0; i < n; i++)
         list[i].time_s = NAN;

@@ -350,6 +350,36 @@ char *ccl_space_settings(const double values[CCL_KNOBS]) {
     return settings;
 }
 
+ccl_status_t ccl_i_space_values(const char *settings, double values[CCL_KNOBS], ccl_error_t *err) {
+    json_error_t where;
+    json_t *object = json_loads(settings, 0, &where), *member;
+    const char *name;
+    ccl_status_t status = json_is_object(object)
+                              ? CCL_OK
+                              : ccl_fail(err, CCL_ERR_INPUT, "settings are no JSON object");
+    for (uint32_t k = 0; k < CCL_KNOBS; k++)
+        values[k] = NAN;
+    json_object_foreach(object, name, member) {
+        char number[32];
+        ccl_knob_t knob;
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(member));
+        if (status != CCL_OK || strcmp(name, "version") == 0)
+            continue;
+        status = ccl_knob_find(name, strlen(name), &knob, err);
+        if (status == CCL_OK)
+            status =
+                ccl_i_knob_value(knob, json_is_string(member) ? json_string_value(member) : number,
+                                 &values[knob], err);
+    }
+    json_decref(object);
+    char *again =
+        status == CCL_OK && !isnan(values[CCL_KNOB_WITH]) ? ccl_space_settings(values) : NULL;
+    if (status == CCL_OK && (!again || strcmp(again, settings) != 0))
+        status = ccl_fail(err, CCL_ERR_INPUT, "settings %.200s are none of this build's", settings);
+    free(again);
+    return status;
+}
+
 void ccl_space_options(const double values[CCL_KNOBS], ccl_text_t *out) {
     char text[64];
     for (uint32_t k = 0; k < CCL_KNOBS; k++) {

@@ -168,6 +168,8 @@ static ccl_status_t finish_round(ccl_i_tuner_t *t, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     t->first_new = t->nmade;
     ccl_i_clusters_forget(t);
+    if (t->options->lab && !t->alone_here)
+        CCL_TRY_GOTO(ccl_i_lab_shared(t->options->lab, &t->queued, err), status, end);
     CCL_TRY_GOTO(resume(t, &nmissing, err), status, end);
     CCL_TRY_GOTO(ccl_i_made_all(t, err), status, end);
     CCL_TRY_GOTO(leave_copies(t, &nmissing, err), status, end);
@@ -311,7 +313,6 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
 }
 
 static void tuner_fini(ccl_i_tuner_t *t) {
-    ccl_i_team_fini(&t->team);
     for (uint32_t i = 0; i < t->nmade; i++)
         ccl_i_made_destroy(t->made[i]);
     ccl_i_clusters_fini(t);
@@ -345,17 +346,17 @@ static ccl_status_t tuner_init(ccl_i_tuner_t *t, ccl_error_t *err) {
     return ccl_i_notebook_tell(t->ctx, t->options->notebook, t->topology, t->demand, err);
 }
 
-static ccl_i_tuner_t *tuner_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                   const ccl_collective_t *want,
-                                   const ccl_tune_options_t *options) {
-    ccl_i_tuner_t *t = calloc(1, sizeof *t);
-    if (t)
-        *t = (ccl_i_tuner_t){.ctx = ctx, .topo = topo, .want = want, .options = options};
-    return t;
+ccl_status_t ccl_i_tuner_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                const ccl_collective_t *want, const ccl_tune_options_t *options,
+                                ccl_i_tuner_t **out, ccl_error_t *err) {
+    ccl_i_tuner_t *t = *out = calloc(1, sizeof *t);
+    if (!t)
+        return ccl_fail_nomem(err);
+    *t = (ccl_i_tuner_t){.ctx = ctx, .topo = topo, .want = want, .options = options};
+    return tuner_init(t, err);
 }
 
-/* Not its result. */
-static void tuner_destroy(ccl_i_tuner_t *t) {
+void ccl_i_tuner_destroy(ccl_i_tuner_t *t) {
     if (t)
         tuner_fini(t);
     free(t);
@@ -380,10 +381,23 @@ static ccl_status_t time_nccl(ccl_i_tuner_t *t, ccl_error_t *err) {
                               t->out->nsizes, t->out->nccl, err);
 }
 
+/* Others make points of what the notebook says of cluster and demand. */
+static ccl_status_t check_shared(ccl_i_tuner_t *t, ccl_error_t *err) {
+    bool same = true;
+    if (!t->options->lab)
+        return CCL_OK;
+    CCL_TRY(ccl_i_point_again(t->topo, t->want, &same, err));
+    if (!same)
+        ccl_log(t->ctx, CCL_LOG_WARN, "tune",
+                "this cluster or demand cannot be written down without loss: no other process "
+                "helps with it");
+    t->alone_here = !same;
+    t->lazy = same;
+    return CCL_OK;
+}
+
 static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
-    CCL_TRY(tuner_init(t, err));
-    if (t->options->team)
-        CCL_TRY(ccl_i_team_init(t, err));
+    CCL_TRY(check_shared(t, err));
     ccl_status_t status = ccl_i_tune_search(t, err);
     if (status == CCL_OK)
         status = time_nccl(t, err);
@@ -394,7 +408,6 @@ static ccl_status_t tune(ccl_i_tuner_t *t, ccl_error_t *err) {
     t->out->lower_s = 1e-9 * (double)atomic_load(&t->lower_ns);
     t->out->simulate_s = 1e-9 * (double)atomic_load(&t->simulate_ns);
     t->out->notebook_s = 1e-9 * (double)atomic_load(&t->notebook_ns);
-    t->out->team_idle = t->options->team && ccl_i_team_idle(&t->team);
     return status;
 }
 
@@ -402,14 +415,16 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                       const ccl_collective_t *want, const ccl_tune_options_t *options,
                       ccl_tuning_t **out, ccl_error_t *err) {
     CCL_OPTIONS_TRY(ccl_tune_options_t, options, err);
-    ccl_i_tuner_t *t = tuner_create(ctx, topo, want, options);
-    ccl_status_t status = t ? tune(t, err) : ccl_fail_nomem(err);
+    ccl_i_tuner_t *t = NULL;
+    ccl_status_t status = ccl_i_tuner_create(ctx, topo, want, options, &t, err);
+    if (status == CCL_OK)
+        status = tune(t, err);
     ccl_tuning_t *result = t ? t->out : NULL;
     bool told = status == CCL_OK || (result && result->interrupted);
     if (status == CCL_OK && options->keep)
         result->kept = t;
     else
-        tuner_destroy(t);
+        ccl_i_tuner_destroy(t);
     if (told)
         *out = result;
     else
@@ -417,26 +432,10 @@ ccl_status_t ccl_tune(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     return status;
 }
 
-ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                           const ccl_collective_t *want, const ccl_tune_options_t *options,
-                           ccl_team_parting_t *parting_out, ccl_error_t *err) {
-    CCL_OPTIONS_TRY(ccl_tune_options_t, options, err);
-    ccl_tune_options_t own = *options;
-    own.notebook = NULL;
-    ccl_i_tuner_t *t = tuner_create(ctx, topo, want, &own);
-    ccl_status_t status = t ? tuner_init(t, err) : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_i_team_work(t, parting_out, err);
-    ccl_tuning_t *unused = t ? t->out : NULL;
-    tuner_destroy(t);
-    ccl_tuning_destroy(unused);
-    return status;
-}
-
 void ccl_tuning_destroy(ccl_tuning_t *tuning) {
     if (!tuning)
         return;
-    tuner_destroy(tuning->kept);
+    ccl_i_tuner_destroy(tuning->kept);
     for (uint32_t i = 0; i < tuning->npoints; i++)
         free(tuning->points[i].settings);
     free(tuning->points);

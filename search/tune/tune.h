@@ -5,7 +5,7 @@
 #ifndef CCL_SEARCH_TUNE_H
 #define CCL_SEARCH_TUNE_H
 
-#include "search/notebook/notebook.h"
+#include "search/notebook/lab.h"
 #include "search/tune/space.h"
 #include "validate/validate.h"
 
@@ -32,9 +32,8 @@ typedef struct ccl_tune_options {
                                         the one that is tuned */
     uint32_t improve; /**< in the end ccl_improve() each size's best with this number of tries; 0:
                          none */
-    ccl_team_t
-        *team;     /**< NULL: this process does all; else the others of it do (ccl_tune_work()) */
-    uint32_t turn; /**< with team: how many tunings it has done before this one */
+    ccl_lab_t *lab;   /**< of the notebook: processes that share it help (ccl_tune_work()), where
+                         there are some; NULL: this one does all */
     bool keep; /**< schedules and programs stay in memory with the result, for ccl_tune_replay():
                     context, topology, collective and these options must be there as long */
 } ccl_tune_options_t;
@@ -42,7 +41,7 @@ typedef struct ccl_tune_options {
 #define CCL_TUNE_OPTIONS_INIT                                                                      \
     {                                                                                              \
         sizeof(ccl_tune_options_t), NULL, CCL_STRATEGY_HALVING, NULL, 0, 0, 0, 0.01, NULL, NULL,   \
-            NULL, 0, NULL, 0, false                                                                \
+            NULL, 0, NULL, false                                                                \
     }
 
 /** One point of the space. */
@@ -79,7 +78,6 @@ typedef struct ccl_tuning {
     double lower_s, simulate_s; /**< parts of eval_s: lowering with proof; simulation */
     double notebook_s;          /**< looking points up and writing them down */
     bool interrupted;
-    bool team_idle;           /**< of a team: all others are there and wait for work */
     const char *stopped;      /**< "space", "budget", "gap", "interrupted": why it ended; static */
     struct ccl_i_tuner *kept; /**< what options.keep asked for, private; NULL: nothing */
 } ccl_tuning_t;
@@ -111,33 +109,27 @@ typedef struct ccl_scarcity {
     bool all;               /**< no size has a time, and this is why */
 } ccl_scarcity_t;
 ccl_scarcity_t ccl_tuning_scarcity(const ccl_tuning_t *tuning);
-/** How process 0 parts from the others of a team. */
-typedef enum ccl_team_parting {
-    CCL_TEAM_APART,    /**< some have ended, or are still at work */
-    CCL_TEAM_TOGETHER, /**< all processes end in order: MPI can be ended together */
-    CCL_TEAM_NEXT      /**< for the next tuning: they call ccl_tune_work() again, with its turn */
-} ccl_team_parting_t;
+typedef struct ccl_tune_work_options {
+    size_t size;
+    double idle_s; /**< end when there was no work for this time; 0: never */
+    bool launched; /**< end with the process that asks, of the launch that the lab names */
+} ccl_tune_work_options_t;
+/** The defaults. */
+#define CCL_TUNE_WORK_OPTIONS_INIT                                                                 \
+    { sizeof(ccl_tune_work_options_t), 0, false }
 /**
- * What every other process of options->team does while process 0 is in ccl_tune() with the same
- * topology, collective, options and seed: schedules and runs that it is asked for, until process 0
- * ends the team (ccl_tune_team_end()). The notebook is not used.
+ * Do what tunings queue in a notebook: schedules and runs, one after the other, with one thread.
+ * Any number of processes may do so, and come and go at any time; they need the same build and
+ * plugins as the one that tunes, and nothing else. Results are the same whoever does what.
  *
- * Process 0 sends settings and sizes, gets statuses and results as plain records, and writes these
- * down as they come. What a process that ends had not answered is given to another one; what it is
- * late with (2 s and four times the longest answer so far) also to one that has nothing to do. With
- * none left process 0 goes on alone.
- * @param parting_out  as process 0 ended it.
- * @retval CCL_ERR_IO     process 0 is gone.
- * @retval CCL_ERR_INPUT  process 0 tunes something else.
+ * @param lab        joined with `works`.
+ * @param tasks_out  done here; set also after an error.
+ * @retval CCL_INTERRUPTED  what was begun is for others at once.
+ * @retval CCL_ERR_IO       the notebook is gone, or launched: the process that asks is.
  */
-ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                           const ccl_collective_t *want, const ccl_tune_options_t *options,
-                           ccl_team_parting_t *parting_out, ccl_error_t *err);
-/**
- * Process 0: ends what the others do in ccl_tune_work(). @param parting  TOGETHER only where none
- * of them is at work and none has ended, in any tuning of the team (ccl_tuning_t.team_idle).
- */
-void ccl_tune_team_end(ccl_team_t *team, ccl_team_parting_t parting);
+ccl_status_t ccl_tune_work(const ccl_ctx_t *ctx, ccl_lab_t *lab,
+                           const ccl_tune_work_options_t *options, uint64_t *tasks_out,
+                           ccl_error_t *err);
 
 typedef enum ccl_front { CCL_FRONT_BLOCKS, CCL_FRONT_SYNTHESIS } ccl_front_t;
 /**

@@ -1,5 +1,6 @@
 /* One run of a point: lowering, proof, simulation; estimates look at one micro-batch. */
 #include "search/improve/improve.h"
+#include "search/notebook/store.h"
 #include "search/tune/tuner.h"
 
 #include <math.h>
@@ -281,8 +282,8 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
         double start_s = ccl_now_s();
         ccl_point_t point = ccl_i_tune_notebook_point(t, run);
         run->result.status = status;
-        ccl_status_t kept =
-            ccl_notebook_add(t->options->notebook, &point, &run->result, t->options->profile, err);
+        ccl_status_t kept = (t->lazy ? ccl_i_notebook_add_lazily : ccl_notebook_add)(
+            t->options->notebook, &point, &run->result, t->options->profile, err);
         if (kept != CCL_OK) {
             run->result.status = CCL_INTERRUPTED;
             return kept;

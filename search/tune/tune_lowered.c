@@ -202,13 +202,18 @@ static ccl_status_t run_all(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
     return CCL_OK;
 }
 
-static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_tuner_t *t = user;
-    ccl_i_lowered_t *l = t->lowered[t->groups[index]];
+ccl_status_t ccl_i_lowered_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker,
+                               ccl_error_t *err) {
+    ccl_i_lowered_t *l = t->lowered[index];
     ccl_routes_t *routes = NULL;
     ccl_i_tune_cluster_t *cluster = NULL;
     bool was_kept = l->program != NULL;
     const double *values = t->out->points[t->out->runs[l->first_run].point].values;
+    if (l->waits) {
+        l->waits = false;
+        l->status = CCL_OK;
+        ccl_error_clear(&l->err);
+    }
     CCL_TRY(ccl_i_tune_poll(t, "lower", values, worker));
     CCL_TRY(ccl_i_cluster_of(t, values, &cluster, err)); /* all its runs have the same */
     double start_s = ccl_now_s();
@@ -221,19 +226,18 @@ static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_er
     return status;
 }
 
+static ccl_status_t evaluate(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_tuner_t *t = user;
+    return ccl_i_lowered_one(t, t->groups[index], worker, err);
+}
+
 /* By itself: what there was no memory for beside others. */
 static ccl_status_t evaluate_alone(ccl_i_tuner_t *t, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     t->alone = true;
-    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++) {
-        ccl_i_lowered_t *l = t->lowered[t->groups[i]];
-        if (!l->waits)
-            continue;
-        l->waits = false;
-        l->status = CCL_OK;
-        ccl_error_clear(&l->err);
-        status = evaluate(i, 0, t, err);
-    }
+    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++)
+        if (t->lowered[t->groups[i]]->waits)
+            status = evaluate(i, 0, t, err);
     t->alone = false;
     return status;
 }
@@ -251,10 +255,10 @@ static void forgive(ccl_i_tuner_t *t) {
 
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err) {
     ccl_status_t status = group(t, nmissing, err);
-    if (status == CCL_OK && t->team.world)
-        status = ccl_i_team_run(t, err);
-    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++) /* others of a team have some */
-        status = ccl_i_made_here(t, &t->out->runs[t->lowered[t->groups[i]]->first_run], err);
+    if (status == CCL_OK && t->queued)
+        status = ccl_i_queue_run(t, err);
+    for (uint32_t i = 0; i < t->ngroups && status == CCL_OK; i++) /* others may have some */
+        status = ccl_i_made_here(t, &t->out->runs[t->lowered[t->groups[i]]->first_run], 0, err);
     if (status == CCL_OK)
         status = ccl_parallel_for(t->ngroups, t->threads, evaluate, t, err);
     if (status == CCL_OK)

@@ -73,7 +73,6 @@ ccl_status_t ccl_i_made_want(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
     m->size_bytes = size_bytes;
     m->run_point = run->point;
     m->run_size = run->size;
-    m->owner = CCL_NONE;
     t->made[t->nmade++] = m;
     return CCL_OK;
 }
@@ -140,12 +139,11 @@ static ccl_i_shared_t *share_of(ccl_schedule_t *schedule) {
     return shared;
 }
 
-static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_tuner_t *t = user;
-    ccl_i_made_t *m = t->made[t->first_new + index];
+ccl_status_t ccl_i_made_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker, ccl_error_t *err) {
+    ccl_i_made_t *m = t->made[index];
     ccl_schedule_t *schedule = NULL;
-    if (m->tried)
-        return CCL_OK;
+    m->status = CCL_OK;
+    ccl_error_clear(&m->err);
     ccl_status_t status = make(t, m, worker, &schedule, err);
     if (status == CCL_ERR_NOMEM) /* of its routes */
         m->status = ccl_fail_nomem(&m->err);
@@ -161,16 +159,27 @@ static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_
     return CCL_OK;
 }
 
+static ccl_status_t synthesize(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_tuner_t *t = user;
+    bool tried = t->made[t->first_new + index]->tried;
+    return tried ? CCL_OK : ccl_i_made_one(t, t->first_new + index, worker, err);
+}
+
+void ccl_i_made_answer(const ccl_i_made_t *m, ccl_i_task_answer_t *out) {
+    out->status = m->status;
+    snprintf(out->why, sizeof out->why, "%.255s", m->status == CCL_OK ? "" : m->err.text);
+    out->synth_s = m->synth_s;
+    out->scarce = m->scarce;
+    if (m->shared)
+        memcpy(out->content, m->shared->content, sizeof out->content);
+}
+
 /* Those that there was no memory for beside others. */
 static ccl_status_t synthesize_alone(ccl_i_tuner_t *t, ccl_error_t *err) {
     for (uint32_t i = 0; i < t->nmade - t->first_new; i++) {
         ccl_i_made_t *m = t->made[t->first_new + i];
-        if (m->status != CCL_ERR_NOMEM || m->owner != CCL_NONE)
-            continue;
-        m->tried = false;
-        m->status = CCL_OK;
-        ccl_error_clear(&m->err);
-        CCL_TRY(synthesize(i, 0, t, err));
+        if (m->status == CCL_ERR_NOMEM && !m->by[0])
+            CCL_TRY(ccl_i_made_one(t, t->first_new + i, 0, err));
     }
     return CCL_OK;
 }
@@ -214,7 +223,7 @@ static void share(ccl_i_tuner_t *t) {
 }
 
 ccl_status_t ccl_i_made_all(ccl_i_tuner_t *t, ccl_error_t *err) {
-    ccl_status_t status = t->team.world ? ccl_i_team_make(t, err) : CCL_OK;
+    ccl_status_t status = t->queued ? ccl_i_queue_make(t, err) : CCL_OK;
     if (status == CCL_OK)
         status = ccl_parallel_for(t->nmade - t->first_new, t->threads, synthesize, t, err);
     if (status == CCL_OK && t->threads > 1)
@@ -237,7 +246,8 @@ ccl_status_t ccl_i_made_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run,
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err) {
+ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, uint32_t worker,
+                             ccl_error_t *err) {
     const ccl_i_made_t *found = NULL;
     CCL_TRY(ccl_i_made_of(t, run, &found, err));
     if (!found->shared || found->shared->schedule)
@@ -248,7 +258,7 @@ ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_er
         again.shared->memo = ccl_lower_memo_create();
     if (!again.shared->memo)
         return ccl_fail_nomem(err);
-    CCL_TRY(make(t, &again, 0, &again.shared->schedule, err));
+    CCL_TRY(make(t, &again, worker, &again.shared->schedule, err));
     if (again.status == CCL_ERR_NOMEM)
         return ccl_fail_nomem(err);
     return again.status == CCL_OK ? CCL_OK : ccl_fail(err, CCL_ERR_INTERNAL, "%s", again.err.text);

@@ -4,6 +4,7 @@
 
 #include "search/compare/points.h"
 #include "search/compare/shared.h"
+#include "search/notebook/lab_i.h"
 #include "search/tune/replay.h"
 #include "search/tune/strategy.h"
 
@@ -11,7 +12,7 @@
 
 /** A schedule that one or several settings give. */
 typedef struct ccl_i_shared {
-    ccl_schedule_t *schedule; /* NULL: another process of the team has it */
+    ccl_schedule_t *schedule; /* NULL: another process has it */
     ccl_lower_memo_t *memo;   /* of its lowerings on the cluster as it is; NULL: none */
     ccl_content_t content;
     uint32_t users;
@@ -27,7 +28,7 @@ typedef struct ccl_i_made {
     ccl_error_t err;
     bool tried;                   /* shared, status and err say what came out */
     uint32_t run_point, run_size; /* whom it was first asked for */
-    uint32_t owner;               /* of a team: the process that has the schedule; else CCL_NONE */
+    char by[128]; /* of a queue: the process that has the schedule; else "" */
     bool scarce;                  /* some of its candidates were dropped for lack of memory */
 } ccl_i_made_t;
 
@@ -59,15 +60,6 @@ typedef struct ccl_i_lowered {
 /** A round: at most this many runs are looked at together. */
 enum { CCL_I_ROUND = 64 };
 
-/** Process 0's view of a team. */
-typedef struct ccl_i_team {
-    uint32_t world, nhere; /* nhere: others that have not ended */
-    uint64_t *doing;       /* [world] the question that it is at; 0: none */
-    bool *here;            /* [world] */
-    uint64_t next_id;
-    double longest_s; /* from a question to its answer */
-} ccl_i_team_t;
-
 struct ccl_i_tuner {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -93,7 +85,9 @@ struct ccl_i_tuner {
     atomic_uint_least64_t lower_ns, simulate_ns, notebook_ns; /* of all workers */
     uint32_t *copies; /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
-    ccl_i_team_t team; /* world 0: there is none */
+    bool alone_here; /* others cannot know what is tuned */
+    bool queued;   /* this round's work is in the notebook's queue */
+    bool lazy;     /* points are for sure with the answer that follows them */
     atomic_uint_least64_t done;
     const ccl_topology_t *again; /* programs are simulated on this cluster; NULL: where made */
     ccl_routes_t **again_routes; /* [threads] of it */
@@ -123,7 +117,18 @@ bool ccl_i_knob_whole(ccl_knob_t knob);
 /** A value from text: "auto", "4", "2us", "hpds". */
 ccl_status_t ccl_i_knob_value(ccl_knob_t knob, const char *text, double *out, ccl_error_t *err);
 
+/* space.c */
+/** What ccl_space_settings() wrote. @retval CCL_ERR_INPUT  it was not this build. */
+ccl_status_t ccl_i_space_values(const char *settings, double values[CCL_KNOBS], ccl_error_t *err);
+
 /* tune.c */
+/** Set up, with nothing tried. @param out  set also after an error, unless NULL; end with
+    ccl_i_tuner_destroy(), its ->out with ccl_tuning_destroy(). */
+ccl_status_t ccl_i_tuner_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                const ccl_collective_t *want, const ccl_tune_options_t *options,
+                                ccl_i_tuner_t **out, ccl_error_t *err);
+/** Not its result. */
+void ccl_i_tuner_destroy(ccl_i_tuner_t *t);
 /** Nothing tried yet; *out is destroyed with ccl_tuning_destroy(), also after an error. */
 ccl_status_t ccl_i_tuning_create(const ccl_i_tuner_t *t, ccl_tuning_t **out, ccl_error_t *err);
 /** Adds the time since start_s; returns now. */
@@ -148,7 +153,12 @@ ccl_status_t ccl_i_made_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run,
 ccl_status_t ccl_i_made_forget(ccl_i_tuner_t *t, ccl_error_t *err);
 void ccl_i_made_destroy(ccl_i_made_t *m);
 /** The schedule of a run that can be had is made by this process, where only others have it. */
-ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err);
+ccl_status_t ccl_i_made_here(ccl_i_tuner_t *t, const ccl_tune_run_t *run, uint32_t worker,
+                             ccl_error_t *err);
+/** Synthesize one, again where memory was short. @param index  in t->made. */
+ccl_status_t ccl_i_made_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker, ccl_error_t *err);
+/** What others want to know of one that was tried. */
+void ccl_i_made_answer(const ccl_i_made_t *m, ccl_i_task_answer_t *out);
 
 /* tune_eval.c: runs */
 /** Lowers the program of a run; of an estimate roughly. @param topo  the point's.
@@ -173,6 +183,9 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
 /* tune_lowered.c: programs, shared by the runs that they are the same for */
 /** Evaluate t->missing: each program is lowered once, all its runs of a round are one worker's. */
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err);
+/** The runs of one program, again where memory was short. @param index  in t->lowered. */
+ccl_status_t ccl_i_lowered_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker,
+                               ccl_error_t *err);
 void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
 
 /* rerank.c */
@@ -196,17 +209,12 @@ uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size,
 ccl_status_t ccl_i_tune_rerank(const ccl_tuning_t *tuning, const ccl_topology_t *topo,
                                double most_s, ccl_replay_t *r, ccl_error_t *err);
 
-/* tune_team.c: process 0 asks the others of t->options->team */
-ccl_status_t ccl_i_team_init(ccl_i_tuner_t *t, ccl_error_t *err);
-void ccl_i_team_fini(ccl_i_team_t *team);
-/** Nobody has ended, and nobody is at work. */
-bool ccl_i_team_idle(const ccl_i_team_t *team);
-/** Schedules since first_new. What is left, where all processes ended, is not tried. */
-ccl_status_t ccl_i_team_make(ccl_i_tuner_t *t, ccl_error_t *err);
-/** Runs of t->groups; those stay there that nobody was left for. */
-ccl_status_t ccl_i_team_run(ccl_i_tuner_t *t, ccl_error_t *err);
-/** What the others do; ccl_tune_work(). */
-ccl_status_t ccl_i_team_work(ccl_i_tuner_t *t, ccl_team_parting_t *parting_out, ccl_error_t *err);
+/* tune_queue.c: what a round wants is asked of all that share options->lab's notebook, and done here
+   as far as they leave it */
+/** Schedules since first_new. */
+ccl_status_t ccl_i_queue_make(ccl_i_tuner_t *t, ccl_error_t *err);
+/** Runs of t->groups; those stay there that memory was short for elsewhere. */
+ccl_status_t ccl_i_queue_run(ccl_i_tuner_t *t, ccl_error_t *err);
 
 ccl_point_t ccl_i_tune_notebook_point(const ccl_i_tuner_t *t, const ccl_tune_run_t *run);
 

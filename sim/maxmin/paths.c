@@ -5,6 +5,8 @@
 #include "sim/internal.h"
 #include "sim/maxmin/rates.h"
 
+#include <math.h>
+
 /* ---------------------------------------------------------------- resources */
 
 /* The groups of every link; none: no arrays. */
@@ -265,10 +267,19 @@ static bool grow_routes(ccl_i_net_t *net, uint32_t index) {
     return true;
 }
 
+/* A cap with the narrowest link, which may be another than the route was found with. */
+static double narrowed(const ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
+    for (uint32_t i = 0; i < route->nlinks; i++) {
+        double link_Bps = net->topo->links[route->links[i]].bandwidth_Bps;
+        cap_Bps = link_Bps < cap_Bps ? link_Bps : cap_Bps;
+    }
+    return cap_Bps;
+}
+
 /* The path whose links and groups are the entries from `first` on. */
 static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
                          uint32_t first) {
-    if (!net->use_links || cap_Bps < route->bottleneck_Bps) {
+    if (!net->use_links || cap_Bps < narrowed(net, route, INFINITY)) {
         uint32_t c = cap_class(net, cap_Bps);
         if (c == CCL_NONE || !path_entry(net, first, c, 1))
             return CCL_NONE;
@@ -288,7 +299,7 @@ static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_
 static uint32_t route_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
                            const uint32_t *reducers, uint32_t nreducers) {
     /* The links limit to the narrowest anyway; without links as resources the cap must do it. */
-    double cap = cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps;
+    double cap = narrowed(net, route, cap_Bps);
     if (route->index >= net->cby_route && !grow_routes(net, route->index))
         return CCL_NONE;
     uint32_t path = net->by_route[route->index];
@@ -332,8 +343,7 @@ uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double ca
         if (!path_entry(net, first, shares[i].res, shares[i].weight))
             return CCL_NONE;
     }
-    return path_end(net, route, cap_Bps < route->bottleneck_Bps ? cap_Bps : route->bottleneck_Bps,
-                    first);
+    return path_end(net, route, narrowed(net, route, cap_Bps), first);
 }
 
 /* ---------------------------------------------------------------- redundant resources */

@@ -90,9 +90,10 @@ static inline bool ccl_i_cegis_wants(const ccl_i_cegis_problem_t *p, uint32_t ch
  * Step by step, what brings a chunk to where it is rarest first, scarce hops first. Keeps every
  * constraint.
  * @param plain  fill links only, whatever they carry: the paper's start, for comparison.
+ * @param most   steps; a plan of more is given up and is empty. 0: no limit.
  */
 ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint64_t seed,
-                                ccl_i_cegis_plan_t *out, ccl_error_t *err);
+                                uint32_t most, ccl_i_cegis_plan_t *out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cegis_check.c */
 

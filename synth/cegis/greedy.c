@@ -349,8 +349,29 @@ static void begin_step(greedy_t *g) {
     memset(g->out_used, 0, p->x->nranks * sizeof *g->out_used);
 }
 
+/* Steps that are still to come, at least: a chunk goes one hop a step. */
+static uint32_t steps_needed(const greedy_t *g) {
+    const ccl_i_cegis_problem_t *p = g->p;
+    const uint64_t *now = g->zones[0].has;
+    uint32_t n = p->x->nranks, needed = 1;
+    for (uint32_t k = 0; k < p->nchunks; k++) {
+        for (uint32_t i = 0; i < p->chunks[k].ntargets; i++) {
+            uint32_t d = p->chunks[k].targets[i], near = UINT16_MAX;
+            if (bit(now + (size_t)d * g->words, k))
+                continue;
+            for (uint32_t v = 0; v < n && near > needed; v++) {
+                uint32_t far = p->distance[(size_t)v * n + d];
+                if (far < near && bit(now + (size_t)v * g->words, k))
+                    near = far;
+            }
+            needed = near > needed && near < UINT16_MAX ? near : needed;
+        }
+    }
+    return needed;
+}
+
 ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint64_t seed,
-                                ccl_i_cegis_plan_t *out, ccl_error_t *err) {
+                                uint32_t most, ccl_i_cegis_plan_t *out, ccl_error_t *err) {
     greedy_t g = {.p = p, .plan = out, .plain = plain};
     ccl_status_t status = CCL_OK;
     bool single = one_target(p);
@@ -369,6 +390,10 @@ ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint
         uint64_t before = g.missing;
         size_t sends = out->len;
         bool ok = true;
+        if (most && steps_needed(&g) > most - g.step) {
+            out->len = 0;
+            goto end;
+        }
         begin_step(&g);
         for (uint32_t l = plain ? 1 : p->nlevels - 1; ok && !single && l-- > 0;)
             ok = fill_level(&g, l);

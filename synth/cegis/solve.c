@@ -141,9 +141,11 @@ static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl
     (void)worker;
     if (index > atomic_load(&r->found) || (task->deadline_s > 0 && ccl_now_s() >= task->deadline_s))
         return CCL_OK;
-    CCL_TRY(ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, &r->plans[index], err));
+    /* More steps than the best has never make a plan better. */
+    CCL_TRY(ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, s->best->nsteps,
+                               &r->plans[index], err));
     uint32_t first = atomic_load(&r->found);
-    while (cannot_be_better(s, &r->plans[index]) && index < first &&
+    while (r->plans[index].len && cannot_be_better(s, &r->plans[index]) && index < first &&
            !atomic_compare_exchange_weak(&r->found, &first, index)) {
     }
     return CCL_OK;
@@ -276,7 +278,7 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
     const ccl_synth_options_t *options = task->options;
     uint64_t seed = task->ctx ? task->ctx->seed : 1;
     ccl_i_cegis_answer_t answer = CCL_I_CEGIS_FOUND;
-    CCL_TRY(ccl_i_cegis_greedy(p, options->plain_start, seed, out, err));
+    CCL_TRY(ccl_i_cegis_greedy(p, options->plain_start, seed, 0, out, err));
     s.stats.start_steps = out->nsteps;
     trace_state(&s, "start");
     if (!options->plain_start)

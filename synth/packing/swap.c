@@ -10,7 +10,7 @@
 
 #include "synth/packing/packing.h"
 
-enum { MOST_PASSES = 24, FLAT_PASSES = 3 };
+enum { MOST_PASSES = 24, FLAT_PASSES = 3, KEPT = 64 };
 /* Links up to this share of the busiest one's load may take more for lower trees. */
 #define FLAT_SHARE 0.8
 
@@ -22,6 +22,8 @@ typedef struct swapper {
     double *weight; /* [nclasses] exp(sharp (load / rate / level - 1)) */
     double *growth; /* [nclasses] what one hop more multiplies weight by */
     double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
+    double *weights; /* [nclasses][KEPT] by load at this level and sharpness, where none is lost by
+                        sharing; NAN: not known */
     double level, sharp, fresh;
     uint32_t *used[2]; /* [nhops] by orbit: ranks that are reached over it, in trees out and in */
     uint32_t *depth;   /* [n] of the tree in hand */
@@ -64,13 +66,23 @@ static double weight_of(const swapper_t *s, uint32_t class, double load, double 
 }
 
 static void weigh(swapper_t *s, uint32_t class) {
-    s->weight[class] = weight_of(s, class, s->load[class], s->asked[class]);
+    double load = s->load[class], *kept = NULL;
+    if (s->x->class_kappa[class] <= 0 && load >= 0 && load < KEPT) /* whole hops */
+        kept = &s->weights[(size_t) class * KEPT + (size_t)load];
+    if (kept && *kept == *kept) {
+        s->weight[class] = *kept;
+    } else {
+        s->weight[class] = weight_of(s, class, load, s->asked[class]);
+        if (kept)
+            *kept = s->weight[class];
+    }
     s->gain[class] = s->weight[class] * (s->growth[class] - 1);
 }
 
 static void set_level(swapper_t *s, double level, double sharp) {
     s->level = level;
     s->sharp = sharp;
+    memset(s->weights, 0xff, (size_t)s->x->nclasses * KEPT * sizeof *s->weights); /* NAN */
     for (uint32_t i = 0; i < s->x->nclasses; i++) {
         s->growth[i] = bounded_exp(sharp / s->x->class_Bps[i] / level);
         weigh(s, i);
@@ -433,6 +445,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
     s.weight = ccl_arena_alloc(&arena, most, sizeof *s.weight);
     s.growth = ccl_arena_alloc(&arena, most, sizeof *s.growth);
     s.gain = ccl_arena_alloc(&arena, most, sizeof *s.gain);
+    s.weights = ccl_arena_alloc(&arena, most, KEPT * sizeof *s.weights);
     s.depth = ccl_arena_alloc(&arena, n, sizeof *s.depth);
     s.queue = ccl_arena_alloc(&arena, n, sizeof *s.queue);
     s.joined = ccl_arena_alloc(&arena, n, sizeof *s.joined);
@@ -442,8 +455,8 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
     for (uint32_t r = 0; r < n; r++)
         total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
-    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.depth || !s.queue ||
-        !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
+    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.weights || !s.depth ||
+        !s.queue || !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
     }

@@ -77,16 +77,20 @@ typedef struct race {
     ccl_i_costs_t costs;
     double transfers; /* of all that are simulated */
     double least_s;   /* the busiest link's time under the best shares of all mixes */
+    double within;    /* times the fastest: no choice looks at what is slower */
+    double best_s[3]; /* as find_best(), before the round */
+    double keep_s;    /* what a climb compares with; 0: nothing */
 } race_t;
 
 static bool reduces(const race_t *race) {
     return race->space->up || race->costs.ways > 1;
 }
 
-/* At task level, a block for each connection. */
+/* At task level, a block for each connection; INFINITY where no choice looks at it.
+   @param k  of race->best_s */
 static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, ccl_order_t order,
-                             ccl_order_flow_t flow, double *time_s, ccl_error_t *err) {
+                             ccl_order_flow_t flow, int k, double *time_s, ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_schedule_t *ordered = NULL;
@@ -100,6 +104,8 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = race->size_bytes;
     sim.estimate = true;
+    if (isfinite(race->best_s[k]))
+        sim.give_up_s = fmax(race->within * race->best_s[k], race->keep_s) * (1 + 1e-9);
     if (status == CCL_OK)
         status = ccl_lower(ctx, ordered, &lower, &program, err);
     if (status == CCL_OK)
@@ -140,7 +146,7 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
     c->order_s[0] = c->order_s[1] = INFINITY;
     if (flows || !reduces(race))
         return simulate(race, ctx, routes, schedule, flows ? CCL_ORDER_STEP : CCL_ORDER_HPDS,
-                        CCL_ORDER_FLOW_NO, &c->time_s, err);
+                        CCL_ORDER_FLOW_NO, 2, &c->time_s, err);
     sends = sends_of(race, schedule);
     n = sends <= POLICY.all_orders ? 4 : sends <= POLICY.two_orders || !sums ? 2 : 1;
     for (int i = 0; i < n; i++) {
@@ -149,7 +155,7 @@ static ccl_status_t time_of(const race_t *race, const ccl_ctx_t *ctx, ccl_routes
 
         if (turned && !sums)
             continue;
-        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, orders[i], &s, err));
+        CCL_TRY(simulate(race, ctx, routes, schedule, CCL_ORDER_HPDS, orders[i], turned, &s, err));
         c->order_s[turned] = fmin(c->order_s[turned], s);
     }
     c->time_s = fmin(c->order_s[0], c->order_s[1]);
@@ -305,6 +311,8 @@ static bool enough(const race_t *race, double best_s) {
     return best_s <= POLICY.enough * race->least_s;
 }
 
+static void find_best(const race_t *race, uint32_t n, double best_s[3]);
+
 /* Simulates candidates from `first` to before `last`; *best is the fastest of all so far. */
 static ccl_status_t race_some(race_t *race, uint32_t first, uint32_t last, uint32_t threads,
                               uint32_t *best, double *best_s, ccl_error_t *err) {
@@ -317,6 +325,7 @@ static ccl_status_t race_some(race_t *race, uint32_t first, uint32_t last, uint3
         threads = (uint32_t)fmax(1, CCL_I_SKETCH_TRANSFERS / most);
     race->rounds.threads = threads;
     race->rounds.total = race->n;
+    find_best(race, first, race->best_s);
     CCL_TRY(ccl_i_race_run(&race->rounds, last - first, err));
     for (uint32_t i = first; i < last; i++) {
         ccl_i_candidate_t *c = &race->candidates[i];
@@ -412,12 +421,12 @@ static double behind(const ccl_i_candidate_t *c, const double best_s[3]) {
     return behind;
 }
 
-/* @param best_s  the least in its own order, in the mirrored one, in any */
-static void find_best(const race_t *race, double best_s[3]) {
+/* Of the first n. @param best_s  the least in its own order, in the mirrored one, in any */
+static void find_best(const race_t *race, uint32_t n, double best_s[3]) {
     const ccl_i_candidate_t *c = race->candidates;
 
     best_s[0] = best_s[1] = best_s[2] = INFINITY;
-    for (uint32_t i = 0; i < race->n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         for (int k = 0; k < 2 && !c[i].late && reduces(race) && !(c[i].flow_bytes > 0); k++)
             best_s[k] = fmin(best_s[k], c[i].order_s[k]);
         best_s[2] = c[i].late ? best_s[2] : fmin(best_s[2], c[i].time_s);
@@ -431,7 +440,7 @@ static uint32_t leaders(const race_t *race, double within, uint32_t out[FINE_MIX
     double best_s[3];
     uint32_t n = 0;
 
-    find_best(race, best_s);
+    find_best(race, race->n, best_s);
     while (n < FINE_MIXES) {
         uint32_t next = CCL_NONE;
 
@@ -493,7 +502,9 @@ static ccl_status_t climb(ccl_i_candidates_t *all, race_t *race, uint32_t now, b
             CCL_TRY(add_variant(all, race, now, c.channels, cuts, err));
         if (race->n == done)
             break;
+        race->keep_s = before_s;
         CCL_TRY(race_from(race, done, threads, best, best_s, err));
+        race->keep_s = 0;
         now = done;
     }
     return CCL_OK;
@@ -760,7 +771,7 @@ static ccl_status_t decide(const race_t *race, uint32_t *best, ccl_error_t *err)
 
     if (c[*best].flow_bytes > 0 || !isfinite(c[*best].time_s))
         return CCL_OK;
-    find_best(race, best_s);
+    find_best(race, race->n, best_s);
     for (int k = 0; n < FINALISTS; k = !k) {
         uint32_t next = CCL_NONE;
         double s;
@@ -811,6 +822,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     const ccl_i_racer_t *own;
     ccl_status_t status;
 
+    race.within = fmax(POLICY.fine_within, 1 + run->within);
     race.costs.size_bytes = run->size_bytes;
     race.costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
     if (want->kind == CCL_ALLREDUCE)

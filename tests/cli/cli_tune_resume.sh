@@ -104,30 +104,17 @@ wait $pid || rc=$?
 [ $rc -eq 130 ] || say "Ctrl-C: exit code $rc: $(cat "$dir/err")"
 grep -q '"stopped": "interrupted"' "$dir/interrupted" || say "Ctrl-C: nothing was printed"
 
-# Processes that a launcher started and that cannot find each other do not tune the same each, quiet or not.
-cp "$ccllab" "$dir/alone" # where the module for MPI is not
-together() { # exit code, words that stderr has, environment and options
-    want=$1 words=$2
-    shift 2
-    rc=0
-    env "$@" >"$dir/out" 2>"$dir/err" || rc=$?
-    [ -z "$words" ] || words=$(grep -F -e "$words" "$dir/err") || words=none
-    if [ $rc -ne "$want" ] || [ "$words" != "$(cat "$dir/err")" ]; then # one line or nothing
-        say "$*: exit code $rc: $(cat "$dir/err")"
-    fi
-}
-small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5runs --notebook none"
-lost='that a launcher started does not find the others: no bootstrap mpi'
+# One process of a launch of which no other comes tunes by itself.
+small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5runs"
 # shellcheck disable=SC2086
 {
-    together 4 "process 2 of 4 $lost" OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 "$dir/alone" $small
-    together 4 "process 0 of 2 $lost" SLURM_PROCID=0 SLURM_NTASKS=2 "$dir/alone" $small
-    together 4 "process 1 of 3 $lost" PMI_RANK=1 PMI_SIZE=3 "$dir/alone" sweep ${small#tune}
-    together 0 '' PMI_RANK=1 PMI_SIZE=3 "$dir/alone" $small --bootstrap none
-    together 0 '' PMI_RANK=1 PMI_SIZE=3 "$dir/alone" sweep ${small#tune} --bootstrap none
-    together 0 '' PMI_RANK=0 PMI_SIZE=1 "$dir/alone" $small
-    together 4 'no bootstrap mpi' "$dir/alone" $small --bootstrap mpi
-    together 4 'no device cuda: its module' "$dir/alone" $small --replay cuda
+    SLURM_JOB_ID=1 SLURM_PROCID=0 SLURM_NTASKS=2 "$ccllab" $small --notebook "$dir/alone.db" >"$dir/out" || say "process 0 alone: exit code $?"
+    PMI_RANK=0 PMI_SIZE=1 "$ccllab" $small --notebook none >"$dir/out" || say "a launch of one: exit code $?"
+    PMI_RANK=1 PMI_SIZE=3 "$ccllab" sweep ${small#tune} --notebook none --bootstrap none >"$dir/out" || say "each by itself: exit code $?"
+    cp "$ccllab" "$dir/alone" # where the modules of devices are not
+    rc=0
+    "$dir/alone" $small --notebook none --replay cuda >"$dir/out" 2>"$dir/err" || rc=$?
+    { [ $rc -eq 4 ] && grep -q 'no device cuda: its module' "$dir/err"; } || say "--replay cuda: exit code $rc: $(cat "$dir/err")"
 }
 
 refused() { # words that stderr has, options

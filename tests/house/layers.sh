@@ -25,7 +25,7 @@ check() { # folder with the modules; prints violations
                     owner["jansson.h"] = "base"
                     owner["expat.h"] = "topologies schedule"
                     owner["hwloc.h"] = "topologies"
-                    owner["sqlite3.h"] = "search"
+                    owner["sqlite3.h"] = owner["libpq-fe.h"] = "search"
                     owner["pthread.h"] = "base runtime cli"
                     owner["cairo.h"] = owner["cairo-pdf.h"] = "draw"
                     owner["glpk.h"] = owner["z3.h"] = "synth"

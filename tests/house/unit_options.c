@@ -21,6 +21,7 @@ static const ccl_gpu_calibrate_options_t default_ccl_gpu_calibrate_options_t =
 static const ccl_host_calibrate_options_t default_ccl_host_calibrate_options_t =
     CCL_HOST_CALIBRATE_OPTIONS_INIT;
 static const ccl_improve_options_t default_ccl_improve_options_t = CCL_IMPROVE_OPTIONS_INIT;
+static const ccl_lab_options_t default_ccl_lab_options_t = CCL_LAB_OPTIONS_INIT;
 static const ccl_lower_options_t default_ccl_lower_options_t = CCL_LOWER_OPTIONS_INIT;
 static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
     CCL_LOWER_WAYS_OPTIONS_INIT;
@@ -33,6 +34,7 @@ static const ccl_topology_join_options_t default_ccl_topology_join_options_t =
     CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
 static const ccl_training_options_t default_ccl_training_options_t = CCL_TRAINING_OPTIONS_INIT;
 static const ccl_tune_options_t default_ccl_tune_options_t = CCL_TUNE_OPTIONS_INIT;
+static const ccl_tune_work_options_t default_ccl_tune_work_options_t = CCL_TUNE_WORK_OPTIONS_INIT;
 static const ccl_validate_options_t default_ccl_validate_options_t = CCL_VALIDATE_OPTIONS_INIT;
 static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTIONS_INIT;
 
@@ -82,7 +84,6 @@ START_TEST(test_run) {
     REFUSES(ccl_run_options_t, ccl_run_order(NULL, &options, NULL, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_kernel_text(NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_bootstrap_open(NULL, CCL_BOOTSTRAP_AUTO, &options, NULL, &err));
-    REFUSES(ccl_run_options_t, ccl_team_open(&options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_testbed_run(NULL, NULL, NULL, &options, NULL, &err));
 }
 END_TEST
@@ -95,7 +96,8 @@ START_TEST(test_searched) {
     REFUSES(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_lower_ways_options_t, ccl_lower_ways(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_tune_options_t, ccl_tune(NULL, NULL, NULL, &options, NULL, &err));
-    REFUSES(ccl_tune_options_t, ccl_tune_work(NULL, NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_tune_work_options_t, ccl_tune_work(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_lab_options_t, ccl_lab_join(NULL, NULL, &options, NULL, &err));
     REFUSES_RUN(ccl_replay_options_t,
                 ccl_tune_replay(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));

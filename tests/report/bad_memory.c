@@ -79,7 +79,7 @@ static ccl_status_t compare(ccl_text_t *out, ccl_error_t *err) {
     ccl_comparison_t *comparison = NULL;
     const ccl_collective_t *colls[] = {coll};
     const ccl_comparison_t *all[1];
-    ccl_report_comparison_t about = {topo, 1, colls, all, &options.sim, 1};
+    ccl_report_comparison_t about = {topo, 1, colls, all, &options.sim, 1, NULL};
     ccl_status_t status;
 
     CCL_TRY(ccl_compare(&ctx, topo, coll, &options, &comparison, err));

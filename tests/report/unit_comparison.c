@@ -90,7 +90,7 @@ static void destroy(void) {
 static char *print(ccl_report_format_t format, const char *table, uint32_t columns) {
     const ccl_collective_t *colls[] = {coll};
     const ccl_comparison_t *all[] = {&comparison};
-    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7};
+    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7, NULL};
     ccl_report_style_t style = {format, table, 0, columns};
     ccl_text_t text = {0};
     ccl_error_t err = CCL_ERROR_INIT;
@@ -274,7 +274,7 @@ END_TEST
 START_TEST(unknown_table) {
     const ccl_collective_t *colls[] = {coll};
     const ccl_comparison_t *all[] = {&comparison};
-    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7};
+    ccl_report_comparison_t about = {topo, 1, colls, all, &options, 7, NULL};
     ccl_report_style_t style = {CCL_REPORT_CSV, "nope", 0, 0};
     ccl_text_t text = {0};
     ccl_error_t err = CCL_ERROR_INIT;

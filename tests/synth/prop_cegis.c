@@ -133,7 +133,7 @@ START_TEST(test_random) {
         ccl_i_cegis_plan_t plan = {0};
         bool one_send = trial % 3 == 2, plain = trial % 3 == 1;
         set(&s, &rng, (uint32_t)_i, one_send);
-        ccl_status_t status = ccl_i_cegis_greedy(&s.problem, plain, trial, &plan, &err);
+        ccl_status_t status = ccl_i_cegis_greedy(&s.problem, plain, trial, 0, &plan, &err);
         ck_assert_msg(status == CCL_OK, "%s: %s", kinds[_i], err.text);
         const char *bad = fault(&s, &plan, one_send);
         ck_assert_msg(!bad, "%s, trial %u: %s", kinds[_i], trial, bad);

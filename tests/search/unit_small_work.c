@@ -1,0 +1,67 @@
+/*
+ * Work follows the size of the question: events that comparisons simulate on small random clusters,
+ * for one synthesizer at two sizes. bench_synth_small counts the same on a hundred.
+ */
+#include "bench/small_clusters.h"
+#include "search/compare/compare.h"
+#include "tests/topologies/topologies.h"
+
+typedef struct question {
+    uint32_t number; /* of bench_synth_small, whose sizes and collectives these are */
+    ccl_collective_kind_t kind;
+    double sizes[2];
+    const char *synthesizer;
+    double events; /* at most; 3 % above what there are */
+    double before; /* as long as nothing was known of runs made before */
+} question_t;
+
+static const question_t QUESTIONS[] = {
+    {12, CCL_REDUCESCATTER, {4096, 134217728}, "hpds", 15600, 30147},
+    {12, CCL_REDUCESCATTER, {4096, 134217728}, "greedy", 33700, 50178},
+    {12, CCL_REDUCESCATTER, {4096, 134217728}, "sketch", 119500, 257626},
+    {12, CCL_REDUCESCATTER, {4096, 134217728}, "cegis", 224800, 236410},
+    {51, CCL_ALLGATHER, {32768, 16777216}, "hpds", 11200, 21300},
+    {51, CCL_ALLGATHER, {32768, 16777216}, "greedy", 37700, 45753},
+    {51, CCL_ALLGATHER, {32768, 16777216}, "sketch", 27300, 62814},
+};
+
+START_TEST(test_events) {
+    const question_t *q = &QUESTIONS[_i];
+    const ccl_contender_t contender = {.name = q->synthesizer};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = small_cluster(1, q->number, &err);
+    ck_assert_msg(topo != NULL, "%s", err.text);
+    ccl_collective_t *want = NULL;
+    ccl_comparison_t *made = NULL;
+    ccl_work_t work = {0, 0};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ctx.threads = 1;
+    ctx.work = &work;
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = &contender,
+                                     .ncontenders = 1,
+                                     .sizes_bytes = q->sizes,
+                                     .nsizes = 2,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ck_assert_int_eq(ccl_collective_create(q->kind, topo->nranks, 1, 0, &want, &err), CCL_OK);
+    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &made, &err) == CCL_OK, "%s", err.text);
+    ck_assert_int_eq(made->cells[0].status, CCL_OK);
+    ck_assert_int_eq(made->cells[1].status, CCL_OK);
+    ck_assert_msg((double)work.events <= q->events, "%s on small-%u: %llu events, %.0f before",
+                  q->synthesizer, q->number, (unsigned long long)work.events, q->before);
+    ccl_comparison_destroy(made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.search.small_work");
+    TCase *tcase = tcase_create("events");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

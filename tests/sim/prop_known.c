@@ -1,0 +1,166 @@
+/*
+ * Runs that are known (ccl_ctx_t.runs): they are not made again, and say what they would say if
+ * they were; what differs in anything that a run depends on is another run.
+ */
+#include "tests/sim/random_cases.h"
+
+#include <math.h>
+
+typedef struct asked {
+    ccl_ctx_t ctx;
+    ccl_work_t work;
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    uint32_t served, made;
+} asked_t;
+
+/* NULL: it cannot finish. *made_out: it was simulated. */
+static ccl_sim_result_t *ask(asked_t *a, const ccl_program_t *program, const ccl_sim_options_t *sim,
+                             bool known_too, bool *made_out) {
+    ccl_sim_result_t *r = NULL;
+    uint64_t before = a->work.runs;
+    ccl_ctx_t without = CCL_CTX_INIT;
+    ccl_status_t status =
+        ccl_sim_program(known_too ? &a->ctx : &without, a->topo, a->routes, program, sim, &r, NULL);
+    *made_out = a->work.runs > before;
+    if (status == CCL_OK) {
+        if (known_too) {
+            ck_assert_int_eq(r->known, !*made_out);
+            a->served += r->known;
+            a->made += *made_out;
+        }
+        return r;
+    }
+    ck_assert_int_eq(status, CCL_DEADLOCK);
+    ccl_sim_result_destroy(r);
+    return NULL;
+}
+
+/* Whether it is simulated; what comes is what comes without. */
+static bool made(asked_t *a, const ccl_program_t *program, const ccl_sim_options_t *sim) {
+    bool with, unused;
+    ccl_sim_result_t *r = ask(a, program, sim, true, &with);
+    ccl_sim_result_t *same = ask(a, program, sim, false, &unused);
+    double limit_s = sim->give_up_s > 0 ? sim->give_up_s : INFINITY;
+    ck_assert_int_eq(r == NULL, same == NULL);
+    if (r) {
+        bool longer = r->time_s > limit_s;
+        ck_assert_int_eq(longer, same->time_s > limit_s);
+        ck_assert(longer || r->time_s == same->time_s);
+        ck_assert_uint_eq(r->batches, same->batches);
+        ck_assert_double_eq(r->size_bytes, same->size_bytes);
+        ck_assert(longer || (r->events == same->events && r->estimated == same->estimated &&
+                             r->rate_changes == same->rate_changes));
+    }
+    ccl_sim_result_destroy(r);
+    ccl_sim_result_destroy(same);
+    return with;
+}
+
+/* Each change of what is asked is another run, once. */
+static void changes(asked_t *a, ccl_program_t *p, const ccl_sim_options_t *sim) {
+    static const char *const protocols[] = {"LL", "LL128"};
+    for (uint32_t k = 0; k < 5; k++) {
+        ccl_sim_options_t other = *sim;
+        const char *proto = p->proto;
+        other.size_bytes *= k == 0 ? 1.5 : 1;
+        other.batches += k == 1;
+        other.sharing = k == 2 ? CCL_SHARING_EXCLUSIVE : other.sharing;
+        p->proto = k >= 3 ? protocols[k - 3] : proto;
+        ck_assert(made(a, p, &other));
+        p->proto = proto;
+    }
+    for (uint32_t s = 0; s < p->nsteps && s < 4; s++) {
+        ccl_step_t was = p->steps[s];
+        if (was.dep_tb == CCL_NONE || was.dep_step == CCL_NONE)
+            continue;
+        p->steps[s].dep_tb = p->steps[s].dep_step = CCL_NONE;
+        ck_assert(made(a, p, sim));
+        p->steps[s] = was;
+    }
+    for (uint32_t t = 0; t < p->ntbs && t < 2; t++) {
+        p->tbs[t].channel += 7;
+        bool unused;
+        ccl_sim_result_destroy(ask(a, p, sim, true, &unused));
+        p->tbs[t].channel -= 7;
+    }
+    ck_assert(!made(a, p, sim)); /* and is still known as it was */
+}
+
+static void one_program(asked_t *a, ccl_program_t *p, ccl_sim_options_t sim) {
+    bool unused;
+    ccl_sim_result_t *full = ask(a, p, &sim, false, &unused);
+    if (!full || full->time_s == 0) { /* nothing to do takes no time, which is not kept */
+        ccl_sim_result_destroy(full);
+        return;
+    }
+    sim.give_up_s = 0.5 * full->time_s;
+    (void)made(a, p, &sim); /* it gives up, mostly */
+    sim.give_up_s = 0.4 * full->time_s;
+    ck_assert(!made(a, p, &sim));
+    sim.give_up_s = 0;
+    (void)made(a, p, &sim);
+    ck_assert(!made(a, p, &sim));
+    sim.give_up_s = 2 * full->time_s;
+    ck_assert(!made(a, p, &sim));
+    sim.give_up_s = 0.9 * full->time_s;
+    ck_assert(!made(a, p, &sim));
+    sim.step_times = true; /* of what takes longer nobody has any */
+    ck_assert(!made(a, p, &sim));
+    sim.give_up_s = 0;
+    ck_assert(made(a, p, &sim));
+    sim.step_times = false;
+    double known_s = 0;
+    ck_assert(ccl_sim_known(&a->ctx, a->topo, p, &sim, &known_s) && known_s == full->time_s);
+    changes(a, p, &sim);
+    sim.estimate = false; /* what is reported is run in full */
+    ck_assert(made(a, p, &sim));
+    sim.estimate = true;
+    const ccl_topology_t *topo = a->topo;
+    ccl_topology_t copy = *topo;
+    a->topo = &copy; /* of another topology nothing is known */
+    ck_assert(!ccl_sim_known(&a->ctx, &copy, p, &sim, &known_s));
+    a->topo = topo;
+    ccl_sim_result_destroy(full);
+}
+
+START_TEST(test_known) {
+    uint32_t served = 0, simulated = 0;
+    for (uint32_t k = 0; k < 40; k++) {
+        ccl_rng_t rng;
+        ccl_rng_init(&rng, 5200 + k);
+        uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        ccl_topology_t *topo = random_topology(&rng, n);
+        ccl_program_t *program = random_program(&rng, n, "Simple");
+        asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
+        ccl_runs_t *runs = ccl_runs_create(topo);
+        a.ctx.work = &a.work;
+        a.ctx.runs = runs;
+        for (uint32_t g = 0; g < 3 && program->ngroups == 0; g++) {
+            ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+            sim.size_bytes = 777777 * (1 + k % 5);
+            sim.batches = 1 + ccl_rng_below(&rng, 60);
+            sim.granularity = (ccl_granularity_t)g;
+            sim.estimate = true;
+            one_program(&a, program, sim);
+        }
+        served += a.served;
+        simulated += a.made;
+        ccl_runs_destroy(runs);
+        ccl_routes_destroy(a.routes);
+        ccl_program_destroy(program);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_ge(served, 400);
+    ck_assert_uint_ge(simulated, 400);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("prop.sim.known");
+    TCase *tcase = tcase_create("known");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_known);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
