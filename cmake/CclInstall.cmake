@@ -43,8 +43,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# The trigger that makes the library known to the loader, in place of scripts.
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/triggers)
 find_program(ccl_shlibdeps dpkg-shlibdeps)
 if(ccl_shlibdeps)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

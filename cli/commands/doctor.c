@@ -18,7 +18,7 @@ static const struct {
     {"jansson", "jansson_version_str", true, "JSON", "MIT"},
     {"expat", "XML_ExpatVersion", true, "XML", "MIT"},
     {"SQLite", "sqlite3_libversion", true, "the lab notebook", "blessing"},
-    {"libpq", "PQconnectdb", false, "the lab notebook of a team", "PostgreSQL"},
+    {"libpq", "PQconnectdbParams", false, "the lab notebook of a team", "PostgreSQL"},
     {"GLPK", "glp_version", true, "milp, sketch: linear and integer programs", "GPL-3.0-or-later"},
     {"Z3", "Z3_get_full_version", true, "sccl, cegis: satisfiability", "MIT"},
     {"bliss", "bliss_new", false, "symmetry of clusters", "LGPL-3.0-only"},
