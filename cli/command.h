@@ -139,11 +139,12 @@ typedef struct ccl_i_command {
 
 /** All commands, NULL-terminated, in the order of the help. */
 extern const ccl_i_command_t *const ccl_i_commands[];
-extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
-    ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_topology_symmetry,
-    ccl_i_cmd_algos, ccl_i_cmd_demand_moe, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
-    ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
-    ccl_i_cmd_devices, ccl_i_cmd_validate, ccl_i_cmd_explain;
+extern const ccl_i_command_t ccl_i_cmd_doctor, ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
+    ccl_i_cmd_topology_expand, ccl_i_cmd_topology_here, ccl_i_cmd_topology_check,
+    ccl_i_cmd_topology_symmetry, ccl_i_cmd_algos, ccl_i_cmd_demand_moe, ccl_i_cmd_bound,
+    ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate, ccl_i_cmd_compare, ccl_i_cmd_lower,
+    ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run, ccl_i_cmd_devices, ccl_i_cmd_validate,
+    ccl_i_cmd_explain;
 extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, ccl_i_cmd_draw_busbw,
     ccl_i_cmd_draw_idle, ccl_i_cmd_draw_progress, ccl_i_cmd_draw_curves, ccl_i_cmd_report,
     ccl_i_cmd_schema;

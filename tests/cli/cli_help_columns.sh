@@ -43,6 +43,7 @@ check validate
 check diagnose
 check run
 check devices
+check doctor
 check testbed up
 check testbed run
 check testbed down
@@ -63,16 +64,19 @@ check notebook show
 check notebook query
 check notebook diff
 check notebook export
+check notebook copy
+check work
 check notebook gc
 check algos
 check topology list
 check topology show
 check topology expand
+check topology here
 check topology check
 check topology symmetry
 [ "$("$ccllab" --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "ccllab --help is wide"
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 43 ] || say "the help lists $listed commands, this test knows 43"
+[ "$listed" -eq 45 ] || say "the help lists $listed lines, this test knows 45"
 exit $bad
