@@ -100,7 +100,8 @@ typedef struct ccl_i_args {
         uint32_t total, rule; /**< the last: index into the option's choices */
     } train;
     struct { /* of `demand moe` */
-        uint32_t experts, top_k, hidden, tokens, copies, placement; /**< the last: index of a choice */
+        uint32_t experts, top_k, hidden, tokens, copies;
+        uint32_t placement; /**< index into the option's choices */
         double element;
         const char *skew;
         bool combine, unshared;
