@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
         if (status == CCL_OK)
             printf("step %u: %u transfers, busiest link %.3f of the cut around %s, %u of %u pairs "
                    "of servers "
-                   "planned anew\n",
+                   "planned again\n",
                    step, schedule->ntransfers, report.load_s / report.bound_s, report.cut,
                    report.replanned, report.pairs);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schedule/bound_i.h"
+#include "schedule/schedule_i.h"
 #include "schedule/schedule.h"
 
 #define PARTS CCL_I_BOUND_PARTS

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schedule/bound_i.h"
+#include "schedule/schedule_i.h"
 
 /* Links and servers of a program that is solved in a second or so. */
 enum { MOST_ROWS = 160 };

@@ -47,16 +47,18 @@ static void moe_fini(moe_t *m) {
 /* ---------------------------------------------------------------- popularity */
 
 static ccl_status_t read_weights(moe_t *m, const char *path, ccl_error_t *err) {
+    static const char blanks[] = ", \t\r\n";
     char *data = NULL;
     size_t len = 0;
     uint32_t n = 0;
     CCL_TRY(ccl_file_read(path, (size_t)16 << 20, &data, &len, err));
     ccl_status_t status = CCL_OK;
-    for (char *at = strtok(data, ", \t\r\n"); at && status == CCL_OK;
-         at = strtok(NULL, ", \t\r\n")) {
-        char *end;
+    for (char *at = data, *end; status == CCL_OK; at = end) {
+        at += strspn(at, blanks);
+        if (!*at)
+            break;
         double x = strtod(at, &end);
-        if (*end || !(x >= 0) || !isfinite(x))
+        if (end == at || (*end && !strchr(blanks, *end)) || !(x >= 0) || !isfinite(x))
             status = ccl_fail(err, CCL_ERR_INPUT, "%.80s: '%.40s' is no popularity: 0 or more",
                               path, at);
         else if (n < m->o->experts)

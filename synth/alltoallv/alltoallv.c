@@ -55,7 +55,7 @@ static bool is_reduced(const ccl_collective_t *want) {
 
 /* ---------------------------------------------------------------- the collective of the parts */
 
-/* Chunks as the plan cuts them. An AllToAll's are cut beforehand, so that it stays one. */
+/* Chunks as the plan cuts them. An AllToAll's are cut before, so that it stays one. */
 static ccl_status_t cut_collective(const ccl_i_av_work_t *w, const ccl_collective_t *coll,
                                    ccl_collective_t **out, ccl_error_t *err) {
     uint32_t n = w->nsub[w->nchunks];

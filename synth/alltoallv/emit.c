@@ -84,7 +84,7 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
 }
 
 /*
- * Behind lanes, parts of several servers come in an order that nobody knows beforehand, and wait
+ * Behind lanes, parts of several servers come in an order that nobody knows before, and wait
  * for each other on one connection. Where much passes, a few servers have one of their own.
  */
 static uint8_t inner_channels(const ccl_i_av_work_t *w, const ccl_i_av_inner_t *inner, bool behind,

@@ -33,7 +33,7 @@ struct ccl_i_av_search {
     ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
     size_t cways;
     double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
-    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in so many hops */
+    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in that many hops */
     double *load_s, *hop_bytes; /* [nresources], [nhops] */
 };
 
@@ -257,7 +257,7 @@ static void start_planned(ccl_i_av_work_t *w) {
         add_hop(w, &way, at, w->dests[w->items[p->item].first_dest], 0);
         while (k < MOST_WAYS && ways[k].bytes > 0 && !same_way(&ways[k], &way))
             k++;
-        k = k == MOST_WAYS ? 0 : k; /* so many pieces are not made; the first takes it */
+        k = k == MOST_WAYS ? 0 : k; /* that many pieces are not made; the first takes it */
         double bytes = ways[k].bytes;
         ways[k] = bytes > 0 ? ways[k] : way;
         ways[k].bytes = bytes + p->bytes;

@@ -105,7 +105,7 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err);
 void ccl_i_av_search_fini(ccl_i_av_search_t *s);
 /** Loads of all links by the pieces, and the greatest. */
 void ccl_i_av_load(ccl_i_av_work_t *w);
-/** Connections for a hop of so many bytes, at most `most`. */
+/** Connections for the bytes of a hop, at most `most`. */
 uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
                           uint32_t most);
 /** Transfers in order of steps, of chunk numbers nsub[chunk] + part; reversed ones all reduce. */

@@ -61,6 +61,8 @@ static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTI
 
 START_TEST(test_made) {
     REFUSES(ccl_topology_join_options_t, ccl_topology_join(NULL, NULL, 1, &options, NULL, &err));
+    REFUSES(ccl_alltoallv_options_t, ccl_alltoallv_create(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_moe_options_t, ccl_moe_demand(NULL, &options, NULL, NULL, &err));
     REFUSES(ccl_bound_options_t, ccl_bound(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_verify_options_t, ccl_program_verify(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_synth_options_t,
