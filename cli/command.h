@@ -88,6 +88,7 @@ typedef struct ccl_i_args {
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve, top;
         const char *export, *replay, *save_profile;
+        const char *tuner_plugin, *plans; /* of `export` */
         ccl_i_list_t vary;
     } tune;
     struct { /* of `compare` and `simulate` */
@@ -414,6 +415,11 @@ ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s
 
 /* ---------------------------------------------------------------- export.c */
 
+/** Make a folder where there is none. */
+ccl_status_t ccl_i_export_folder(const char *dir, ccl_error_t *err);
+/** Write a text as a file of a folder, and tell it (-v). @param text  freed. */
+ccl_status_t ccl_i_export_file(ccl_i_cli_t *cli, const char *dir, const char *name,
+                               ccl_text_t *text, ccl_error_t *err);
 /**
  * Write what was tuned to files in a folder, which is made when absent: programs, plans, ring
  * orders, a table for NCCL's tuner plugin.

@@ -165,6 +165,14 @@ static const ccl_i_own_option_t options[] = {
      "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
      "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",
      NULL},
+    {"tuner-plugin", 0, KIND_TEXT, AT(tune.tuner_plugin), "DIR",
+     "write a tuner plugin for NCCL and RCCL (NCCL_TUNER_PLUGIN) to this folder: its C source, and, "
+     "where there is a C compiler ($CC, cc), libnccl-tuner-ccllab.so",
+     NULL},
+    {"plans", 0, KIND_TEXT, AT(tune.plans), "DIR",
+     "write the best programs per range of sizes as execution plans of MSCCL++ to this folder, with "
+     "a module that registers them",
+     NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
     {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|URL|none",

@@ -156,6 +156,7 @@ const char *ccl_i_show_gap(double gap, char *out, size_t out_len);   /**< 1.25 *
     X(devices)                                                                                     \
     X(diagnose)                                                                                    \
     X(explain)                                                                                     \
+    X(export)                                                                                      \
     X(library)                                                                                     \
     X(lower)                                                                                       \
     X(notebook)                                                                                    \

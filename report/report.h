@@ -15,6 +15,7 @@
 #include "search/compare/compare.h"
 #include "search/compare/ways.h"
 #include "search/explain/explain.h"
+#include "search/export/export.h"
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
 #include "training/training.h"
@@ -410,6 +411,22 @@ typedef struct ccl_report_tuning {
 extern const char
     *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
+/** A file that was written. */
+typedef struct ccl_report_file {
+    const char *path, *what;
+} ccl_report_file_t;
+/** Choices for NCCL's calls, and files for other libraries. */
+typedef struct ccl_report_export {
+    const char *topology, *profile;  /**< profile: NULL: none */
+    const char *hash;                /**< NULL without a table */
+    const ccl_export_table_t *table; /**< NULL: none was made */
+    const ccl_report_file_t *files;  /**< [nfiles] */
+    uint32_t nfiles, nranks, nnodes; /**< nnodes: CCL_NONE without a table */
+    bool registered;
+} ccl_report_export_t;
+ccl_status_t ccl_report_export(const ccl_report_export_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 
 /** One cluster of a sweep. */
