@@ -226,6 +226,26 @@ ccl_status_t ccl_report_measurement(const ccl_report_measurement_t *m,
 ccl_status_t ccl_report_devices(const ccl_device_info_t *devices, uint32_t n,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
 
+/** A library that ccllab uses. Strings are borrowed. */
+typedef struct ccl_doctor_part {
+    const char *name;
+    bool built_in;
+    const char *version; /**< NULL: not built in, or it does not say */
+    const char *use;     /**< what it is for */
+    const char *licence; /**< SPDX */
+} ccl_doctor_part_t;
+/** What this build of ccllab has, and what it finds on this machine. */
+typedef struct ccl_doctor {
+    const char *build; /**< ccl_notebook_tool() */
+    const char *compiler;
+    const char *here;               /**< how `topology here` fares: what it finds, or why nothing */
+    const ccl_doctor_part_t *parts; /**< [nparts] */
+    const ccl_device_info_t *devices; /**< [ndevices] */
+    uint32_t nparts, ndevices;
+} ccl_doctor_t;
+ccl_status_t ccl_report_doctor(const ccl_doctor_t *doctor, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
 /** Utilisation of the links of one kind in one run; over all directed links, idle ones included. */
 typedef struct ccl_link_class {
     const char *kind;

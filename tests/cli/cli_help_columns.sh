@@ -43,6 +43,7 @@ check validate
 check diagnose
 check run
 check devices
+check doctor
 check testbed up
 check testbed run
 check testbed down
@@ -68,6 +69,7 @@ check algos
 check topology list
 check topology show
 check topology expand
+check topology here
 check topology check
 check topology symmetry
 [ "$("$ccllab" --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "ccllab --help is wide"
