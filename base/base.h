@@ -31,7 +31,7 @@
 
 CCL_BEGIN_DECLS
 
-#define CCL_VERSION "0.1.0"
+#define CCL_VERSION "0.2.0" /* CMakeLists.txt reads it here */
 #define CCL_PRINTF(fmt_, args_) __attribute__((format(printf, fmt_, args_)))
 #define CCL_ARRAY_LEN(a_) (sizeof(a_) / sizeof((a_)[0]))
 /** Marks "no such index" in every uint32_t index of the library. */

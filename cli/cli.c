@@ -23,6 +23,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_testbed_topology,
                                                  &ccl_i_cmd_tune,
                                                  &ccl_i_cmd_sweep,
+                                                 &ccl_i_cmd_export,
                                                  &ccl_i_cmd_balance,
                                                  &ccl_i_cmd_demand_moe,
                                                  &ccl_i_cmd_work,
@@ -37,6 +38,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_topology_list,
                                                  &ccl_i_cmd_topology_show,
                                                  &ccl_i_cmd_topology_expand,
+                                                 &ccl_i_cmd_topology_here,
                                                  &ccl_i_cmd_topology_check,
                                                  &ccl_i_cmd_topology_symmetry,
                                                  &ccl_i_cmd_draw_topology,
@@ -47,6 +49,7 @@ const ccl_i_command_t *const ccl_i_commands[] = {&ccl_i_cmd_compare,
                                                  &ccl_i_cmd_draw_curves,
                                                  &ccl_i_cmd_report,
                                                  &ccl_i_cmd_schema,
+                                                 &ccl_i_cmd_doctor,
                                                  NULL};
 
 static int usage_error(const char *text) {
@@ -158,9 +161,9 @@ static void set_style(ccl_i_cli_t *cli, const ccl_i_command_t *command) {
     const char *dot = cli->args.output ? strrchr(cli->args.output, '.') : NULL;
     /* For these, -o names a file in a format of its own. */
     bool own = command == &ccl_i_cmd_synth || command == &ccl_i_cmd_lower ||
-               command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_testbed_topology ||
-               command == &ccl_i_cmd_calibrate || command == &ccl_i_cmd_report ||
-               strncmp(command->name, "draw ", 5) == 0;
+               command == &ccl_i_cmd_topology_expand || command == &ccl_i_cmd_topology_here ||
+               command == &ccl_i_cmd_testbed_topology || command == &ccl_i_cmd_calibrate ||
+               command == &ccl_i_cmd_report || strncmp(command->name, "draw ", 5) == 0;
 
     cli->style = (ccl_report_style_t)CCL_REPORT_STYLE_INIT;
     if (cli->args.json || (!own && !cli->args.csv && dot && strcmp(dot, ".json") == 0))
@@ -270,6 +273,8 @@ int ccl_cli_main(int argc, char **argv) {
         return no_command(argc, argv);
 
     memset(&cli, 0, sizeof(cli));
+    cli.argc = argc;
+    cli.argv = argv;
     ccl_i_args_init(&cli.args);
     status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
     if (status == CCL_OK && cli.args.help) {

@@ -61,6 +61,10 @@ typedef struct ccl_i_args {
         double slice_bytes, watchdog_s;
         bool no_check;
     } job;
+    struct { /* of `export` */
+        const char *cuda, *hip;
+        uint32_t api; /**< index into the option's choices */
+    } kernel;
     struct { /* of `validate` and `calibrate --device host` */
         const char *ranks, *suite, *keep, *footprints;
     } host;
@@ -73,6 +77,7 @@ typedef struct ccl_i_args {
     const char *heat;     /**< of `draw` */
     uint32_t width_px;
     uint32_t draw_rows, draw_colour; /**< index into the option's choices */
+    bool unfolded;                   /**< rows of a timeline that look alike one by one */
     const char *notebook;
     struct { /* of processes that share it */
         double lease_s, idle_s;
@@ -83,6 +88,7 @@ typedef struct ccl_i_args {
         uint32_t strategy; /**< index into the option's choices */
         uint32_t improve, top;
         const char *export, *replay, *save_profile;
+        const char *tuner_plugin, *plans; /* of `export` */
         ccl_i_list_t vary;
     } tune;
     struct { /* of `compare` and `simulate` */
@@ -112,6 +118,8 @@ typedef struct ccl_i_cli {
     ccl_i_args_t args;
     ccl_report_style_t style;
     bool page; /**< the result becomes an HTML page */
+    int argc;  /**< the line as it was typed, for what says how it was made */
+    char **argv;
 } ccl_i_cli_t;
 
 typedef struct ccl_i_command {
@@ -141,7 +149,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_schema;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance, ccl_i_cmd_export;
 extern const ccl_i_command_t ccl_i_cmd_work, ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_copy, ccl_i_cmd_notebook_gc;
@@ -304,9 +312,13 @@ ccl_status_t ccl_i_emit_profile(ccl_i_cli_t *cli, const char *profile,
 
 /* ---------------------------------------------------------------- cmd_run.c */
 
+/** Of --proto, also for a program that names another; else as the program says. */
+ccl_run_protocol_t ccl_i_run_protocol(const ccl_i_args_t *args);
 /** Run a program, a schedule or what a synthesizer makes (`what`) in a testbed. */
 ccl_status_t ccl_i_run_in(ccl_i_cli_t *cli, const ccl_testbed_t *testbed,
                           const ccl_topology_t *emulated, const char *what, ccl_error_t *err);
+/** `export --cuda` and `--hip`: a program as one stand-alone source. */
+ccl_status_t ccl_i_export_kernel(ccl_i_cli_t *cli, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cmd_testbed.c */
 
@@ -382,6 +394,12 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
 /** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
 char *ccl_i_title(const char *path);
+/**
+ * Date and command line of a page, into `date` (11 characters) and `line`. The date is that of
+ * SOURCE_DATE_EPOCH where it is set, as for other builds that are to be repeated, in UTC.
+ */
+void ccl_i_page_made(const ccl_i_cli_t *cli, char date[16], ccl_text_t *line,
+                     ccl_report_page_t *page);
 /** Write a result where -o says; as an HTML page where that ends in .html. */
 ccl_status_t ccl_i_emit(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_error_t *err);
 
@@ -397,6 +415,11 @@ ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s
 
 /* ---------------------------------------------------------------- export.c */
 
+/** Make a folder where there is none. */
+ccl_status_t ccl_i_export_folder(const char *dir, ccl_error_t *err);
+/** Write a text as a file of a folder, and tell it (-v). @param text  freed. */
+ccl_status_t ccl_i_export_file(ccl_i_cli_t *cli, const char *dir, const char *name,
+                               ccl_text_t *text, ccl_error_t *err);
 /**
  * Write what was tuned to files in a folder, which is made when absent: programs, plans, ring
  * orders, a table for NCCL's tuner plugin.

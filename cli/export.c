@@ -1,4 +1,4 @@
-/* What `tune --export DIR` writes. */
+/* What `tune --export DIR` writes, and how files of such folders are. */
 #include "cli/command.h"
 #include "search/export/export.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static ccl_status_t put(ccl_i_cli_t *cli, const char *dir, const char *name, ccl_text_t *text,
-                        ccl_error_t *err) {
+ccl_status_t ccl_i_export_file(ccl_i_cli_t *cli, const char *dir, const char *name,
+                               ccl_text_t *text, ccl_error_t *err) {
     char path[1200];
     ccl_status_t status;
 
@@ -56,14 +56,14 @@ static ccl_status_t programs(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                  list[i].program->min_bytes, list[i].program->max_bytes);
         status = ccl_program_write_xml(list[i].program, &text, err);
         if (status == CCL_OK)
-            status = put(cli, dir, name, &text, err);
+            status = ccl_i_export_file(cli, dir, name, &text, err);
         ccl_text_fini(&text);
         if (status != CCL_OK)
             break;
         memcpy(strrchr(name, '.'), ".json", 6);
         status = ccl_program_write_mscclpp(list[i].program, topo, &text, &inner);
         if (status == CCL_OK)
-            status = put(cli, dir, name, &text, err);
+            status = ccl_i_export_file(cli, dir, name, &text, err);
         else
             status = unless_unsupported(cli, status, "plan of MSCCL++", &inner, err);
         ccl_text_fini(&text);
@@ -87,7 +87,7 @@ static ccl_status_t graphs(ccl_i_cli_t *cli, const ccl_topology_t *topo, const c
         for (char *p = name; *p; p++)
             *p = *p == '/' ? '_' : *p;
         if (status == CCL_OK)
-            status = put(cli, dir, name, &text, err);
+            status = ccl_i_export_file(cli, dir, name, &text, err);
         else
             status = unless_unsupported(cli, status, name, &inner, err);
         ccl_text_fini(&text);
@@ -118,7 +118,7 @@ static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_collective_t *want,
         status = ccl_export_nccl_tuner(&cli->ctx, topo, profile, want->kind, tuning->sizes_bytes,
                                        tuning->nsizes, &text, &inner);
     if (status == CCL_OK)
-        status = put(cli, dir, "tuner.csv", &text, err);
+        status = ccl_i_export_file(cli, dir, "tuner.csv", &text, err);
     else
         status = unless_unsupported(cli, status, "table for the tuner plugin", &inner, err);
     ccl_text_fini(&text);
@@ -127,12 +127,17 @@ static ccl_status_t tuner(ccl_i_cli_t *cli, const ccl_collective_t *want,
     return status;
 }
 
-ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *topo,
-                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
-                          ccl_error_t *err) {
+ccl_status_t ccl_i_export_folder(const char *dir, ccl_error_t *err) {
     if (strlen(dir) > 900 || (mkdir(dir, 0777) != 0 && errno != EEXIST))
         return ccl_fail(err, CCL_ERR_IO, "%.300s: no folder can be made there: %s", dir,
                         strerror(errno));
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_export(ccl_i_cli_t *cli, const ccl_topology_t *topo,
+                          const ccl_collective_t *want, const ccl_tuning_t *tuning, const char *dir,
+                          ccl_error_t *err) {
+    CCL_TRY(ccl_i_export_folder(dir, err));
     CCL_TRY(programs(cli, topo, want, tuning, dir, err));
     CCL_TRY(graphs(cli, topo, dir, err));
     return tuner(cli, want, tuning, dir, err);

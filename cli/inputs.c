@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_SIZES = 4096 };
 
@@ -335,19 +336,42 @@ ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
     return options;
 }
 
+void ccl_i_page_made(const ccl_i_cli_t *cli, char date[16], ccl_text_t *line,
+                     ccl_report_page_t *page) {
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    time_t now = epoch && *epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
+    struct tm day;
+
+    if (gmtime_r(&now, &day) && strftime(date, 16, "%Y-%m-%d", &day) > 0)
+        page->date = date;
+    ccl_text_printf(line, "ccllab");
+    for (int i = 1; i < cli->argc; i++) {
+        const char *plain =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_./,:=@";
+        bool quote = cli->argv[i][0] == '\0' || cli->argv[i][strspn(cli->argv[i], plain)] != '\0';
+
+        ccl_text_printf(line, quote ? " '%s'" : " %s", cli->argv[i]);
+    }
+    page->command = line->data;
+}
+
 /** What `report` makes of one JSON result, with the cluster of the line. */
 static ccl_status_t write_page(ccl_i_cli_t *cli, const ccl_text_t *text, ccl_text_t *out,
                                ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_json_doc_t doc = {0};
     ccl_report_page_t page = {.ndocs = 1, .docs = &doc};
+    ccl_text_t line = {0};
+    char date[16];
     ccl_status_t status = ccl_json_parse(cli->args.output, text->data, text->len, &doc, err);
 
     if (status == CCL_OK && cli->args.topology)
         status = ccl_i_topology_open(cli, cli->args.topology, &topo, err);
     page.topo = topo;
+    ccl_i_page_made(cli, date, &line, &page);
     if (status == CCL_OK)
         status = ccl_report_page(&page, out, err);
+    ccl_text_fini(&line);
     ccl_topology_destroy(topo);
     ccl_json_fini(&doc);
     return status;

@@ -5,10 +5,13 @@ include(CMakePackageConfigHelpers)
 set(ccl_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ccllab)
 install(TARGETS ccllab_library EXPORT ccllab
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab)
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab
+        FILE_SET one DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ccllab)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(TARGET ccllab)
   install(TARGETS ccllab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+                ${PROJECT_SOURCE_DIR}/SECURITY.md
           DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()
@@ -26,3 +29,27 @@ install(FILES ${PROJECT_BINARY_DIR}/ccllabConfig.cmake ${PROJECT_BINARY_DIR}/ccl
 file(RELATIVE_PATH ccl_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/ccllab.pc.in ${PROJECT_BINARY_DIR}/ccllab.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ccllab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# `cpack -G DEB` in the build folder: one Debian package of all that is installed.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ccllab)
+set(CPACK_PACKAGE_VENDOR ccllab)
+set(CPACK_PACKAGE_CONTACT "The ccllab authors <ccllab@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGE_DESCRIPTION
+    "Describe a cluster of GPUs, and ccllab answers which schedule of a collective is fastest at which size, by how much, and whether it is correct: synthesizers, a verifier, a simulator and a runtime.")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+# The trigger that makes the library known to the loader, in place of scripts.
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/triggers)
+find_program(ccl_shlibdeps dpkg-shlibdeps)
+if(ccl_shlibdeps)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+else() # no dpkg-dev: as of Debian 12
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6, libjansson4, libexpat1, libz3-4, libglpk40, libbliss2, libsqlite3-0, libcairo2, fonts-dejavu-core")
+endif()
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS fonts-dejavu-core)
+include(CPack)

@@ -27,3 +27,21 @@ foreach(module IN LISTS CCL_MODULES)
   list(APPEND headers ${public})
 endforeach()
 target_sources(ccllab_library PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+# ccllab.h: all of them in one.
+set(lines "")
+foreach(module IN LISTS CCL_MODULES)
+  string(APPEND lines "#include \"${module}/${module}.h\"\n")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/ccllab.h @ONLY CONTENT
+[[/**
+ * @file ccllab.h
+ * Every public header of libccllab @PROJECT_VERSION@ (docs/library.md).
+ */
+#ifndef CCLLAB_H
+#define CCLLAB_H
+
+@lines@
+#endif
+]])
+target_sources(ccllab_library PUBLIC FILE_SET one TYPE HEADERS BASE_DIRS ${PROJECT_BINARY_DIR}/include
+               FILES ${PROJECT_BINARY_DIR}/include/ccllab.h)

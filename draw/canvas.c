@@ -312,6 +312,18 @@ uint32_t ccl_i_heat(double share) {
     return colour;
 }
 
+uint32_t ccl_i_on(uint32_t colour) {
+    double luminance = 0;
+
+    for (int c = 0; c < 3; c++) { /* WCAG 2, relative luminance */
+        static const double parts[3] = {0.0722, 0.7152, 0.2126};
+        double v = (colour >> 8 * c & 255) / 255.0;
+
+        luminance += parts[c] * (v <= 0.03928 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4));
+    }
+    return luminance > 0.179 ? 0x111111 : 0xffffff;
+}
+
 void ccl_i_heat_bar(ccl_picture_t *p, double x, double y, double w, const char *low,
                     const char *high, const char *what) {
     ccl_i_open(p, "legend heat", NULL);

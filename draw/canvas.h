@@ -101,6 +101,8 @@ static inline ccl_i_pen_t ccl_i_stroke(uint32_t colour, double width) {
 uint32_t ccl_i_colour(uint32_t i);
 /** Viridis, dark to light, for 0..1. */
 uint32_t ccl_i_heat(double share);
+/** The ink for letters on a colour: what has the more contrast of black and white, at least 4.5. */
+uint32_t ccl_i_on(uint32_t colour);
 /** A bar of the colours of ccl_i_heat() with its ends named. */
 void ccl_i_heat_bar(ccl_picture_t *p, double x, double y, double w, const char *low,
                     const char *high, const char *what);

@@ -20,7 +20,16 @@ typedef struct plot {
     const ccl_draw_curve_t *curves;
     const double *bound; /* [n] or NULL */
     double low, high;    /* log2 of the ends of the axis */
+    bool log;            /* values stand on a logarithmic axis, too */
+    const char *bound_name;
 } plot_t;
+
+/** The axis of values. */
+typedef struct scale {
+    bool log;
+    double top;     /* linear: from 0 */
+    double ends[2]; /* logarithmic: log2 */
+} scale_t;
 
 static void marker(ccl_picture_t *p, uint32_t shape, double x, double y, uint32_t colour) {
     ccl_i_pen_t pen = {colour, 0xffffff, 0.6, 0};
@@ -95,29 +104,46 @@ static void x_axis(ccl_picture_t *p, const plot_t *plot, double y) {
     ccl_i_close(p);
 }
 
+static double log_y(const plot_t *plot, double y, double value, const double ends[2]) {
+    return y + plot->height * (1 - (log2(value) - ends[0]) / (ends[1] - ends[0]));
+}
+
+/** A value's place; y is the field's upper end. */
+static double place(const plot_t *plot, double y, double value, const scale_t *scale) {
+    return scale->log ? log_y(plot, y, value, scale->ends)
+                      : y + plot->height * (1 - value / scale->top);
+}
+
 /** A line through the values that are there, with a marker at each. */
-static void curve(ccl_picture_t *p, const plot_t *plot, const double *values, double y, double top,
-                  ccl_i_pen_t pen, uint32_t shape) {
+static void curve(ccl_picture_t *p, const plot_t *plot, const double *values, double y,
+                  const scale_t *scale, ccl_i_pen_t pen, uint32_t shape) {
     bool on = false;
 
     for (uint32_t i = 0; i < plot->n; i++) {
-        bool there = isfinite(values[i]);
+        bool there = isfinite(values[i]) && (!scale->log || values[i] > 0);
 
         if (there && !on)
             ccl_i_path(p, false, pen);
         if (there)
-            ccl_i_to(p, log_x(plot, plot->x[i]), y - plot->height * values[i] / top);
+            ccl_i_to(p, log_x(plot, plot->x[i]), place(plot, y, values[i], scale));
         on = there;
     }
     for (uint32_t i = 0; shape != CCL_NONE && i < plot->n; i++)
-        if (isfinite(values[i]))
-            marker(p, shape, log_x(plot, plot->x[i]), y - plot->height * values[i] / top,
-                   pen.stroke);
+        if (isfinite(values[i]) && (!scale->log || values[i] > 0))
+            marker(p, shape, log_x(plot, plot->x[i]), place(plot, y, values[i], scale), pen.stroke);
 }
 
-/** The ends of the axis; @return the greatest value. */
-static double measure(plot_t *plot) {
-    double most = 0;
+static void widen(double value, double *least, double *most) {
+    if (isfinite(value)) {
+        *most = fmax(*most, value);
+        *least = value > 0 ? fmin(*least, value) : *least;
+    }
+}
+
+/** The ends of the axes. */
+static scale_t measure(plot_t *plot) {
+    double most = 0, least = INFINITY;
+    scale_t scale = {.log = plot->log};
 
     plot->low = INFINITY;
     plot->high = -INFINITY;
@@ -125,30 +151,37 @@ static double measure(plot_t *plot) {
         plot->low = fmin(plot->low, log2(plot->x[i]));
         plot->high = fmax(plot->high, log2(plot->x[i]));
         for (uint32_t c = 0; c < plot->ncurves; c++)
-            most = fmax(most, plot->curves[c].values[i]); /* fmax passes over NaN */
+            widen(plot->curves[c].values[i], &least, &most);
         if (plot->bound)
-            most = fmax(most, plot->bound[i]);
+            widen(plot->bound[i], &least, &most);
     }
     if (plot->high - plot->low < 1e-9) {
         plot->low -= 1;
         plot->high += 1;
     }
-    return most;
+    if (most <= 0) {
+        least = 1;
+        most = 2;
+    }
+    scale.top = most;
+    scale.ends[0] = log2(least) - 0.1;
+    scale.ends[1] = fmax(log2(most), scale.ends[0] + 0.9) + 0.15;
+    return scale;
 }
 
 /** @return where the legend goes on. */
-static double draw_bound(ccl_picture_t *p, const plot_t *plot, double y, double top,
+static double draw_bound(ccl_picture_t *p, const plot_t *plot, double y, const scale_t *scale,
                          double legend_y) {
     ccl_i_pen_t bound = ccl_i_stroke(0x000000, 1.6);
 
     bound.dash = 6;
-    ccl_i_open(p, "bound", "lower bound of the time, as busbw");
-    curve(p, plot, plot->bound, y, top, bound, CCL_NONE);
+    ccl_i_open(p, "bound", "proven lower bound of the time");
+    curve(p, plot, plot->bound, y, scale, bound, CCL_NONE);
     ccl_i_close(p);
     ccl_i_open(p, "legend curve", NULL);
     ccl_i_line(p, LEFT + FIELD_W + 20, legend_y, LEFT + FIELD_W + 46, legend_y, bound);
-    ccl_i_text(p, LEFT + FIELD_W + 52, legend_y + 3.5, 10, ANCHOR_START, CCL_I_INK,
-               "bound: none can be above");
+    ccl_i_text(p, LEFT + FIELD_W + 52, legend_y + 3.5, 10, ANCHOR_START, CCL_I_INK, "%s",
+               plot->bound_name);
     ccl_i_close(p);
     return legend_y + 17;
 }
@@ -165,91 +198,6 @@ static void legend(ccl_picture_t *p, uint32_t c, const ccl_i_pen_t *line, const 
     ccl_i_text(p, LEFT + FIELD_W + 52, y + 3.5, 10, ANCHOR_START, CCL_I_INK, "%s",
                ccl_i_fit(text, 10, LEGEND_W - 44, name, sizeof(name)));
     ccl_i_close(p);
-}
-
-static void draw_plot(ccl_picture_t *p, plot_t *plot, double y) {
-    double most = measure(plot);
-    double bottom = y + plot->height;
-    double legend_y = y + 14;
-    double top;
-
-    ccl_i_open(p, "plot", plot->title);
-    top = ccl_i_left_axis(p, LEFT, y, FIELD_W, plot->height, most, plot->y_name);
-    x_axis(p, plot, bottom);
-    if (plot->bound)
-        legend_y = draw_bound(p, plot, bottom, top, legend_y);
-    for (uint32_t c = 0; c < plot->ncurves; c++) {
-        /* Where colours repeat, dashes and markers differ. */
-        ccl_i_pen_t pen = ccl_i_stroke(ccl_i_colour(c), 1.8);
-
-        pen.dash = c / 8 == 0 ? 0 : c / 8 == 1 ? 3 : 9;
-        ccl_i_open(p, "curve", plot->curves[c].name);
-        curve(p, plot, plot->curves[c].values, bottom, top, pen, shape_of(c));
-        ccl_i_close(p);
-        if (legend_y > bottom)
-            continue;
-        legend(p, c, &pen, plot->curves[c].name, legend_y);
-        legend_y += 17;
-    }
-    ccl_i_close(p);
-}
-
-/** With its title, at y; @return where the next one begins. */
-static double add_plot(ccl_picture_t *p, plot_t *plot, double y) {
-    char title[300];
-
-    ccl_i_text_bold(p, 16, y + 14, 13, ANCHOR_START, CCL_I_INK, "%s",
-                    ccl_i_fit(plot->title, 14.5, WIDTH - 32, title, sizeof(title)));
-    draw_plot(p, plot, y + 30);
-    return y + 30 + plot->height + 54;
-}
-
-ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
-                            ccl_error_t *err) {
-    ccl_picture_t *p = ccl_i_picture_create();
-    double y = 12;
-
-    if (!p)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < nplots; i++) {
-        plot_t plot = {plots[i].title,
-                       SIZE_NAME,
-                       "busbw (GB/s)",
-                       true,
-                       320,
-                       plots[i].nsizes,
-                       plots[i].ncurves,
-                       plots[i].sizes_bytes,
-                       plots[i].curves,
-                       plots[i].bound_GBps,
-                       0,
-                       0};
-        y = add_plot(p, &plot, y);
-    }
-    return ccl_i_picture_finish(p, WIDTH, y, out, err);
-}
-
-ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
-                             ccl_error_t *err) {
-    ccl_picture_t *p = ccl_i_picture_create();
-    double y = 12;
-
-    if (!p)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < nplots; i++) {
-        const ccl_draw_curves_t *of = &plots[i];
-        plot_t plot = {of->title,   of->x_name, of->y_name, false, 200, of->n,
-                       of->ncurves, of->x,      of->curves, NULL,  0,   0};
-
-        y = add_plot(p, &plot, y);
-    }
-    return ccl_i_picture_finish(p, WIDTH, y, out, err);
-}
-
-/* ---------------------------------------------------------------- points */
-
-static double log_y(const plot_t *plot, double y, double value, const double ends[2]) {
-    return y + plot->height * (1 - (log2(value) - ends[0]) / (ends[1] - ends[0]));
 }
 
 /** Ticks as near to each other as the values: 1, 1.1, 1.2 ...; 1, 1.5, 2, 3 ...; 1, 2, 5; 1, 10. */
@@ -276,6 +224,138 @@ static void log_left_axis(ccl_picture_t *p, const plot_t *plot, double y, const 
     ccl_i_text_up(p, 18, y + plot->height / 2, 11, ANCHOR_MIDDLE, CCL_I_INK, "%s", plot->y_name);
     ccl_i_close(p);
 }
+
+static void draw_plot(ccl_picture_t *p, plot_t *plot, double y) {
+    scale_t scale = measure(plot);
+    double bottom = y + plot->height;
+    double legend_y = y + 14;
+
+    ccl_i_open(p, "plot", plot->title);
+    if (plot->log)
+        log_left_axis(p, plot, y, scale.ends);
+    else
+        scale.top = ccl_i_left_axis(p, LEFT, y, FIELD_W, plot->height, scale.top, plot->y_name);
+    x_axis(p, plot, bottom);
+    if (plot->bound)
+        legend_y = draw_bound(p, plot, y, &scale, legend_y);
+    for (uint32_t c = 0; c < plot->ncurves; c++) {
+        /* Where colours repeat, dashes and markers differ. */
+        ccl_i_pen_t pen = ccl_i_stroke(ccl_i_colour(c), 1.8);
+
+        pen.dash = c / 8 == 0 ? 0 : c / 8 == 1 ? 3 : 9;
+        ccl_i_open(p, "curve", plot->curves[c].name);
+        curve(p, plot, plot->curves[c].values, y, &scale, pen, shape_of(c));
+        ccl_i_close(p);
+        if (legend_y > bottom)
+            continue;
+        legend(p, c, &pen, plot->curves[c].name, legend_y);
+        legend_y += 17;
+    }
+    ccl_i_close(p);
+}
+
+/** With its title, at y; @return where the next one begins. */
+static double add_plot(ccl_picture_t *p, plot_t *plot, double y) {
+    char title[300];
+
+    ccl_i_text_bold(p, 16, y + 14, 13, ANCHOR_START, CCL_I_INK, "%s",
+                    ccl_i_fit(plot->title, 14.5, WIDTH - 32, title, sizeof(title)));
+    draw_plot(p, plot, y + 30);
+    return y + 30 + plot->height + 54;
+}
+
+/** Time in us of busbw in GB/s; NaN where there is none. */
+static double time_us(double size_bytes, double factor, double busbw_GBps) {
+    return busbw_GBps > 0 ? size_bytes * factor / busbw_GBps / 1e3 : NAN;
+}
+
+/** The same plot with times. */
+static ccl_status_t time_twin(const ccl_draw_busbw_t *of, ccl_arena_t *arena, plot_t *plot,
+                              ccl_error_t *err) {
+    ccl_draw_curve_t *curves = ccl_arena_alloc(arena, of->ncurves + (size_t)1, sizeof(*curves));
+    double *bound = ccl_arena_alloc(arena, of->nsizes + (size_t)1, sizeof(*bound));
+
+    if (!curves || !bound)
+        return ccl_fail_nomem(err);
+    for (uint32_t c = 0; c < of->ncurves; c++) {
+        double *values = ccl_arena_alloc(arena, of->nsizes + (size_t)1, sizeof(*values));
+
+        if (!values)
+            return ccl_fail_nomem(err);
+        for (uint32_t i = 0; i < of->nsizes; i++)
+            values[i] = time_us(of->sizes_bytes[i], of->factor, of->curves[c].values[i]);
+        curves[c] = (ccl_draw_curve_t){of->curves[c].name, values};
+    }
+    for (uint32_t i = 0; of->bound_GBps && i < of->nsizes; i++)
+        bound[i] = time_us(of->sizes_bytes[i], of->factor, of->bound_GBps[i]);
+    plot->curves = curves;
+    plot->bound = of->bound_GBps ? bound : NULL;
+    plot->bound_name = "bound: none can be below";
+    plot->y_name = "time (us)";
+    return CCL_OK;
+}
+
+ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
+                            ccl_error_t *err) {
+    ccl_picture_t *p = ccl_i_picture_create();
+    ccl_status_t status = CCL_OK;
+    double y = 12;
+
+    if (!p)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; status == CCL_OK && i < nplots; i++) {
+        const ccl_draw_busbw_t *of = &plots[i];
+        plot_t plot = {.title = of->title,
+                       .x_name = SIZE_NAME,
+                       .y_name = "busbw (GB/s)",
+                       .sizes = true,
+                       .height = 320,
+                       .n = of->nsizes,
+                       .ncurves = of->ncurves,
+                       .x = of->sizes_bytes,
+                       .curves = of->curves,
+                       .bound = of->bound_GBps,
+                       .bound_name = "bound: none can be above",
+                       .log = true};
+
+        y = add_plot(p, &plot, y);
+        if (!(of->factor > 0))
+            continue;
+        status = time_twin(of, &p->arena, &plot, err);
+        draw_plot(p, &plot, y);
+        y += plot.height + 54;
+    }
+    if (status != CCL_OK) {
+        ccl_picture_destroy(p);
+        return status;
+    }
+    return ccl_i_picture_finish(p, WIDTH, y, out, err);
+}
+
+ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
+                             ccl_error_t *err) {
+    ccl_picture_t *p = ccl_i_picture_create();
+    double y = 12;
+
+    if (!p)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < nplots; i++) {
+        const ccl_draw_curves_t *of = &plots[i];
+        plot_t plot = {.title = of->title,
+                       .x_name = of->x_name,
+                       .y_name = of->y_name,
+                       .height = 200,
+                       .n = of->n,
+                       .ncurves = of->ncurves,
+                       .x = of->x,
+                       .curves = of->curves};
+
+        y = add_plot(p, &plot, y);
+    }
+    return ccl_i_picture_finish(p, WIDTH, y, out, err);
+}
+
+/* ---------------------------------------------------------------- points */
 
 /** Pixels between two kinds of one size: all of them fit beside those of the next size. */
 static double kinds_apart(const ccl_draw_points_t *of, const plot_t *plot) {
@@ -313,7 +393,11 @@ static void draw_points(ccl_picture_t *p, const ccl_draw_points_t *of, const plo
 
 ccl_status_t ccl_draw_points(const ccl_draw_points_t *of, ccl_picture_t **out, ccl_error_t *err) {
     ccl_picture_t *p = ccl_i_picture_create();
-    plot_t plot = {of->title, SIZE_NAME, of->y_name, true, 320, 0, 0, NULL, NULL, NULL, 0, 0};
+    plot_t plot = {.title = of->title,
+                   .x_name = SIZE_NAME,
+                   .y_name = of->y_name,
+                   .sizes = true,
+                   .height = 320};
     double ends[2] = {0, 0};
     double y = 42, legend_y = y + 14;
     char title[300];

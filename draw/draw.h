@@ -70,11 +70,12 @@ ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
 /* ---------------------------------------------------------------- runs over time */
 
 typedef enum ccl_draw_rows {
-    CCL_DRAW_ROWS_AUTO,  /**< blocks where there are at most 160, else GPUs, above 512 servers */
+    CCL_DRAW_ROWS_AUTO,  /**< blocks where at most 160 differ, else GPUs, above 512 servers */
     CCL_DRAW_ROWS_BLOCK, /**< one per thread block; at stage level, one per block and stage */
     CCL_DRAW_ROWS_GPU,
     CCL_DRAW_ROWS_SERVER,
-    CCL_DRAW_ROWS_LINK /**< one per link that carried data, at most 160 */
+    CCL_DRAW_ROWS_LINK, /**< one per link that carried data, at most 160 */
+    CCL_DRAW_ROWS_PHASE /**< one per phase: reducing, moving, over which kind of link */
 } ccl_draw_rows_t;
 typedef struct ccl_draw_timeline_options {
     size_t size;
@@ -82,10 +83,11 @@ typedef struct ccl_draw_timeline_options {
     ccl_draw_rows_t rows;
     bool by_chunk; /**< busy time is coloured by chunk (place in the buffer) instead of by state */
     uint32_t rank; /**< only blocks of this GPU; CCL_NONE: all */
+    bool unfolded; /**< rows that look alike are drawn one by one */
 } ccl_draw_timeline_options_t;
 /** The defaults. */
 #define CCL_DRAW_TIMELINE_OPTIONS_INIT                                                             \
-    { sizeof(ccl_draw_timeline_options_t), NULL, CCL_DRAW_ROWS_AUTO, false, CCL_NONE }
+    { sizeof(ccl_draw_timeline_options_t), NULL, CCL_DRAW_ROWS_AUTO, false, CCL_NONE, false }
 /**
  * A run over time: what every thread block did (busy, or what it waited for), or how busy every
  * link was.
@@ -94,7 +96,8 @@ typedef struct ccl_draw_timeline_options {
  * colour and, where rows are not too thin for it, the share that waits by how far it is light from
  * its top (in quarters), and a row of a link the share of its bandwidth that is used. Time is cut
  * into as many parts as the picture can show and 40,000 rectangles can draw; a part of a row has
- * the colour of what took the most of it, equal neighbours are one rectangle. So a million
+ * the colour of what took the most of it, equal neighbours are one rectangle. Rows that look alike
+ * (to 1 % of their time) are drawn once, with their number. So a million
  * transfers make no larger picture than ten thousand do.
  *
  * @param result  of the run that filled `trace`.
@@ -121,8 +124,12 @@ typedef struct ccl_draw_busbw {
     const double *sizes_bytes;      /**< [nsizes] > 0 */
     const ccl_draw_curve_t *curves; /**< busbw in GB/s */
     const double *bound_GBps; /**< [nsizes] what none can exceed; NaN: not known; NULL: none */
+    double factor; /**< busbw / algbw, so that time is size x factor / busbw; 0: no plot of time */
 } ccl_draw_busbw_t;
-/** busbw over size, sizes on a logarithmic axis; one plot below the other. */
+/**
+ * busbw over size and, beside the one of bandwidth, time over size, on logarithmic axes, so that
+ * small sizes are as legible as large ones; one pair below the other.
+ */
 ccl_status_t ccl_draw_busbw(const ccl_draw_busbw_t *plots, uint32_t nplots, ccl_picture_t **out,
                             ccl_error_t *err);
 

@@ -104,7 +104,7 @@ static void mark(ccl_picture_t *p, double x, double y, double h, const char *nam
     ccl_i_close(p);
 }
 
-/** Bars by time, on one scale with the run and the bound; longer ones are cut and say so. */
+/** Bars by time, on one scale with the run and the bound. */
 static double changes(ccl_picture_t *p, const ccl_draw_explanation_t *about, double y) {
     static const struct {
         uint32_t colour;
@@ -113,12 +113,14 @@ static double changes(ccl_picture_t *p, const ccl_draw_explanation_t *about, dou
               {CCL_I_ORANGE, "another setting"},
               {CCL_I_PINK, "other hardware"}};
     uint32_t n = about->nchanges < MOST_CHANGES ? about->nchanges : MOST_CHANGES;
-    double scale_s = 1.25 * about->time_s;
+    double scale_s = 1.1 * about->time_s;
     double w = WIDTH - 16 - NAME_W - 130;
     double x = 16;
     double bottom;
     char name[300];
 
+    for (uint32_t i = 0; i < n; i++)
+        scale_s = fmax(scale_s, about->changes[i].time_s);
     heading(p, y + 14, "What changes would do");
     for (size_t i = 0; i < CCL_ARRAY_LEN(of); i++) {
         ccl_i_rect(p, x, y + 22, 12, 10, 0, ccl_i_fill(of[i].colour));
@@ -133,7 +135,7 @@ static double changes(ccl_picture_t *p, const ccl_draw_explanation_t *about, dou
     for (uint32_t i = 0; i < n; i++) {
         const ccl_draw_change_t *c = &about->changes[i];
         double at = y + i * ROW_H;
-        double length = w * fmin(c->time_s / scale_s, 1);
+        double length = w * c->time_s / scale_s;
 
         ccl_i_open(p, "change", c->what);
         ccl_i_text(p, NAME_W + 8, at + 12, 10, ANCHOR_END, CCL_I_INK, "%s",

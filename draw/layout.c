@@ -24,10 +24,7 @@ const char *ccl_i_short_id(const ccl_topology_t *topo, uint32_t device) {
     return id;
 }
 
-/** Links of a device in both directions, one after another; false at the end. */
-typedef struct neighbours {
-    const uint32_t *first, *list;
-} neighbours_t;
+typedef ccl_i_neighbours_t neighbours_t;
 
 static ccl_status_t neighbours_of(const ccl_topology_t *topo, ccl_arena_t *arena, neighbours_t *out,
                                   ccl_error_t *err) {
@@ -62,12 +59,14 @@ static ccl_status_t make_boxes(ccl_i_draw_layout_t *l, ccl_error_t *err) {
     l->at = ccl_arena_alloc(&l->arena, n, sizeof(*l->at));
     l->devices = ccl_arena_alloc(&l->arena, n, sizeof(*l->devices));
     l->level = ccl_arena_alloc(&l->arena, n, sizeof(*l->level));
+    l->stands = ccl_arena_alloc(&l->arena, n, sizeof(*l->stands));
     l->boxes = ccl_arena_alloc(&l->arena, topo->nservers + (size_t)1, sizeof(*l->boxes));
-    if (!l->places || !l->box_of || !l->at || !l->devices || !l->level || !l->boxes)
+    if (!l->stands || !l->places || !l->box_of || !l->at || !l->devices || !l->level || !l->boxes)
         return ccl_fail_nomem(err);
     for (uint32_t d = 0; d < topo->ndevices; d++) {
         const ccl_device_t *device = &topo->devices[d];
 
+        l->stands[d] = d;
         l->box_of[d] = device->server;
         if (device->server == CCL_NONE && device->kind != CCL_DEVICE_SWITCH)
             l->box_of[d] = topo->nservers;
@@ -313,7 +312,8 @@ static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const n
                          : depth[d] == CCL_NONE                     ? deepest + 1
                                                                     : depth[d];
 
-        v.devices[level][v.n[level]++] = d;
+        if (l->stands[d] == d)
+            v.devices[level][v.n[level]++] = d;
     }
     ngpus = v.n[v.gpus];
     columns = gpu_columns(box, ngpus);
@@ -354,7 +354,7 @@ static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const n
             }
         }
     }
-    box->h = y + (box->flat ? 18 : 36) - box->y;
+    box->h = y + (box->flat ? 18 : box->folded ? 50 : 36) - box->y;
     return CCL_OK;
 }
 
@@ -455,6 +455,7 @@ ccl_status_t ccl_i_draw_layout(const ccl_topology_t *topo, double top, ccl_i_dra
     CCL_TRY(make_boxes(l, err));
     CCL_TRY(neighbours_of(topo, &l->arena, &near, err));
     CCL_TRY(find_alike(l, err));
+    CCL_TRY(ccl_i_layout_fold(l, &near, err));
     depth = ccl_arena_alloc(&l->arena, topo->ndevices + (size_t)1, sizeof(*depth));
     if (!depth)
         return ccl_fail_nomem(err);
@@ -483,6 +484,8 @@ ccl_status_t ccl_i_draw_layout(const ccl_topology_t *topo, double top, ccl_i_dra
         box->x = x;
         box->y = y;
         CCL_TRY(layout_box(l, box, &near, depth, true, err));
+        if (box->flat)
+            CCL_TRY(ccl_i_layout_springs(l, box, &near, err));
         x += box->w + (box->alike > 1 ? 34 : 20);
         row_h = fmax(row_h, box->h);
         l->width = fmax(l->width, x);

@@ -20,6 +20,7 @@ typedef struct ccl_i_box {
     double x, y, w, h; /* of those that are drawn */
     bool flat;         /* outside of all servers: no frame */
     bool grid;         /* its GPUs stand in several rows */
+    uint32_t folded;   /* GPUs that are like others of it and not drawn */
 } ccl_i_box_t;
 
 typedef struct ccl_i_draw_layout {
@@ -32,10 +33,29 @@ typedef struct ccl_i_draw_layout {
     ccl_i_box_t *boxes;
     uint32_t nboxes, ndrawn;
     bool folded;
-    uint32_t hidden; /* switches of the fabric that are left out */
+    uint32_t hidden;  /* switches of the fabric that are left out */
+    uint32_t *stands; /* [ndevices] device that is drawn for it within its box: mostly itself */
+    bool springs;     /* GPUs outside of servers stand as their links want it, not in rows */
     double width, bottom;
     ccl_arena_t arena;
 } ccl_i_draw_layout_t;
+
+/** Links of devices in both directions: those of d are list[first[d]] to list[first[d + 1]] - 1. */
+typedef struct ccl_i_neighbours {
+    const uint32_t *first, *list;
+} ccl_i_neighbours_t;
+
+/** In boxes of many GPUs that are alike, the first of them stand for all: l->stands, box->folded.
+ */
+ccl_status_t ccl_i_layout_fold(ccl_i_draw_layout_t *l, const ccl_i_neighbours_t *near,
+                               ccl_error_t *err);
+/**
+ * Places for the GPUs of a flat box by stress majorization of their distances in hops, where fewer
+ * lines then cross than in rows; l->springs.
+ * @param x,y  its corner; width and height are written to the box.
+ */
+ccl_status_t ccl_i_layout_springs(ccl_i_draw_layout_t *l, ccl_i_box_t *box,
+                                  const ccl_i_neighbours_t *near, ccl_error_t *err);
 
 /** Name of a device without its server's. */
 const char *ccl_i_short_id(const ccl_topology_t *topo, uint32_t device);

@@ -179,22 +179,23 @@ static void legend_entry(ccl_picture_t *p, double *x, double y, uint32_t colour,
     *x += 34 + ccl_i_text_width(text, 10, false);
 }
 
-static void draw_legend(const timeline_t *t, ccl_picture_t *p, double y) {
+/** @return how many lines it took. */
+static double draw_legend(const timeline_t *t, ccl_picture_t *p, double y) {
     static const char *const names[] = {"busy", "waits for data", "waits for a block of its GPU",
                                         "waits for a slot"};
-    double x = t->left;
+    double x = t->left, first_y = y;
 
     if (t->options->by_chunk) {
         uint32_t n = t->nchunks < CHUNK_COLOURS ? t->nchunks : CHUNK_COLOURS;
 
         for (uint32_t i = 0; i < n; i++) {
-            char text[40];
+            char text[80];
 
-            if (n == t->nchunks)
-                snprintf(text, sizeof(text), "chunk %u", i);
-            else
-                snprintf(text, sizeof(text), "%u-",
-                         (uint32_t)(((uint64_t)i * t->nchunks + n - 1) / n));
+            ccl_i_timeline_chunk(t, i, text, sizeof(text));
+            if (x + 34 + ccl_i_text_width(text, 10, false) > t->left + FIELD_W) {
+                x = t->left;
+                y += 15;
+            }
             legend_entry(p, &x, y, state_colour(t, i), text);
         }
         if (t->by != CCL_DRAW_ROWS_LINK)
@@ -211,6 +212,7 @@ static void draw_legend(const timeline_t *t, ccl_picture_t *p, double y) {
             legend_entry(p, &x, y, state_colour(t, i), names[i]);
         legend_entry(p, &x, y, 0xffffff, "(blank: not running)");
     }
+    return y - first_y;
 }
 
 /** Names of rows, or where they are thin of servers; a line between GPUs or servers. */
@@ -225,8 +227,9 @@ static void draw_names(const timeline_t *t, ccl_picture_t *p, double y, double h
         bool gpu = row && t->by == CCL_DRAW_ROWS_BLOCK && r->rank != r[-1].rank;
         bool server = row && r->server != r[-1].server && t->by != CCL_DRAW_ROWS_SERVER;
         double size = fmin(9, fmax(h, 7));
-        char text[80];
+        char text[80], name[100];
 
+        snprintf(name, sizeof(name), r->alike ? "%s (+%u alike)" : "%s", r->name, r->alike);
         if (gpu || server)
             ccl_i_line(p, t->left - (server && !thin ? 80 : 4), at, t->left + FIELD_W, at,
                        ccl_i_stroke(server ? CCL_I_INK : CCL_I_DIM, server && !thin ? 0.7 : 0.3));
@@ -234,7 +237,7 @@ static void draw_names(const timeline_t *t, ccl_picture_t *p, double y, double h
             continue;
         ccl_i_text(p, t->left - 6, at + fmin(h, 10) - 1 + (thin ? 5 : 0), size, ANCHOR_END,
                    CCL_I_INK, "%s",
-                   ccl_i_fit(thin && r->server != CCL_NONE ? t->topo->servers[r->server] : r->name,
+                   ccl_i_fit(thin && r->server != CCL_NONE ? t->topo->servers[r->server] : name,
                              size, t->left - 12, text, sizeof(text)));
         free_y = at + fmax(h, 10) - 0.01;
     }
@@ -242,8 +245,8 @@ static void draw_names(const timeline_t *t, ccl_picture_t *p, double y, double h
 }
 
 static ccl_status_t draw(const timeline_t *t, ccl_picture_t **out, ccl_error_t *err) {
-    static const char *const what[] = {"", "thread block (GPU.block, peers)", "GPU", "server",
-                                       "link"};
+    static const char *const what[] = {
+        "", "thread block (GPU.block, peers)", "GPU", "server", "link", "phase"};
     ccl_picture_t *p = ccl_i_picture_create();
     char below[400];
     double h = row_height(t);
@@ -261,13 +264,15 @@ static ccl_status_t draw(const timeline_t *t, ccl_picture_t **out, ccl_error_t *
     else if (t->options->by_chunk && t->by != CCL_DRAW_ROWS_BLOCK)
         n += (size_t)snprintf(below + n, sizeof(below) - n,
                               ", coloured by what took the most of its thread blocks' time");
+    if (t->folded)
+        n += (size_t)snprintf(below + n, sizeof(below) - n,
+                              "; %u rows that look like one of these are not drawn", t->folded);
     snprintf(below + n, sizeof(below) - n, "; %llu transfers, %.6g us",
              (unsigned long long)t->result->transfers, t->time_s * 1e6);
     y = ccl_i_headline(p, t->left + FIELD_W + 24,
                        t->options->title ? t->options->title : t->program->name, below) +
         22;
-    draw_legend(t, p, y);
-    y += 14;
+    y += draw_legend(t, p, y) + 14;
     bottom = y + t->nrows * h;
     ccl_i_time_axis(p, t->left, bottom, FIELD_W, t->nrows * h, t->time_s, "time");
     ccl_i_open(p, "rows", NULL);
@@ -276,6 +281,42 @@ static ccl_status_t draw(const timeline_t *t, ccl_picture_t **out, ccl_error_t *
     ccl_i_close(p);
     draw_names(t, p, y, h);
     return ccl_i_picture_finish(p, t->left + FIELD_W + 24, bottom + 44, out, err);
+}
+
+/** What rows did in parts of time, as many as there is room for. */
+static ccl_status_t measure(timeline_t *t, ccl_error_t *err) {
+    t->nbins = 4096; /* up to a quarter of a unit each */
+    while (t->nbins > 64 &&
+           (size_t)t->nrows * t->nbins * t->nstates * sizeof(*t->share) > MOST_BYTES)
+        t->nbins /= 2;
+    free(t->share);
+    t->share = calloc((size_t)t->nrows * t->nbins * t->nstates, sizeof(*t->share));
+    if (!t->share)
+        return ccl_fail_nomem(err);
+    return t->by == CCL_DRAW_ROWS_LINK ? ccl_i_timeline_links(t, err)
+                                       : ccl_i_timeline_blocks(t, err);
+}
+
+/** Rows and what they did; those that look alike are one. */
+static ccl_status_t fill(timeline_t *t, ccl_error_t *err) {
+    bool may_fold = !t->options->unfolded;
+
+    t->folded = 0;
+    CCL_TRY(ccl_i_timeline_rows(t, err));
+    if (t->nrows == 0)
+        return ccl_fail(err, CCL_ERR_INPUT, "there is no row to draw: nothing ran there");
+    t->heat = !t->options->by_chunk && t->by != CCL_DRAW_ROWS_BLOCK;
+    t->nstates = t->options->by_chunk
+                     ? (t->nchunks < CHUNK_COLOURS ? t->nchunks : CHUNK_COLOURS) + 1
+                 : t->heat ? (t->by == CCL_DRAW_ROWS_LINK ? 1 : 2)
+                           : NSTATES;
+    CCL_TRY(measure(t, err));
+    if (may_fold && t->by != CCL_DRAW_ROWS_PHASE && t->nrows > 1)
+        CCL_TRY(ccl_i_timeline_fold(t, err));
+    /* With fewer rows there is room for more parts of time. */
+    if (t->folded > 0 && t->nbins < 4096 && t->nrows <= CCL_I_MOST_ROWS)
+        return measure(t, err);
+    return CCL_OK;
 }
 
 ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *program,
@@ -304,27 +345,18 @@ ccl_status_t ccl_draw_timeline(const ccl_topology_t *topo, const ccl_program_t *
     if (!(t.time_s > 0))
         return ccl_fail(err, CCL_ERR_INPUT, "nothing took any time, so there is nothing to draw");
     t.nchunks = program->nchunks ? program->nchunks : 1;
-    status = ccl_i_timeline_rows(&t, err);
-    if (status == CCL_OK && t.nrows == 0)
-        status = ccl_fail(err, CCL_ERR_INPUT, "there is no row to draw: nothing ran there");
-    t.left = t.by == CCL_DRAW_ROWS_LINK ? 200 : 96;
-    t.heat = !t.options->by_chunk && t.by != CCL_DRAW_ROWS_BLOCK;
-    t.nstates = t.options->by_chunk ? (t.nchunks < CHUNK_COLOURS ? t.nchunks : CHUNK_COLOURS) + 1
-                : t.heat            ? (t.by == CCL_DRAW_ROWS_LINK ? 1 : 2)
-                                    : NSTATES;
-    if (status == CCL_OK) {
-        /* Up to a quarter of a unit each. */
-        t.nbins = 4096;
-        while (t.nbins > 64 &&
-               (size_t)t.nrows * t.nbins * t.nstates * sizeof(*t.share) > MOST_BYTES)
-            t.nbins /= 2;
-        t.share = calloc((size_t)t.nrows * t.nbins * t.nstates, sizeof(*t.share));
-        if (!t.share)
-            status = ccl_fail_nomem(err);
+    t.by = t.options->rows;
+    status = fill(&t, err);
+    if (status == CCL_OK && t.options->rows == CCL_DRAW_ROWS_AUTO && t.by == CCL_DRAW_ROWS_BLOCK &&
+        t.nrows > CCL_I_MOST_ROWS) {
+        t.too_many = true;
+        t.by = CCL_DRAW_ROWS_AUTO;
+        status = fill(&t, err);
     }
     if (status == CCL_OK)
-        status = t.by == CCL_DRAW_ROWS_LINK ? ccl_i_timeline_links(&t, err)
-                                            : ccl_i_timeline_blocks(&t, err);
+        t.left = t.by == CCL_DRAW_ROWS_LINK              ? 230
+                 : t.folded || t.by > CCL_DRAW_ROWS_LINK ? 176
+                                                         : 96;
     while (status == CCL_OK && t.nbins > 16 && count_cells(&t) > MOST_CELLS)
         halve(&t);
     if (status == CCL_OK)

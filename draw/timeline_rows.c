@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 160, MOST_GPU_ROWS = 512 };
+enum { MOST_ROWS = CCL_I_MOST_ROWS, MOST_GPU_ROWS = 512, MOST_FOLDED = 20000 };
 
 typedef ccl_i_timeline_row_t row_t;
 typedef ccl_i_timeline_t timeline_t;
@@ -149,10 +149,14 @@ static ccl_status_t make_link_rows(timeline_t *t, ccl_error_t *err) {
 }
 
 ccl_status_t ccl_i_timeline_rows(timeline_t *t, ccl_error_t *err) {
-    t->by = t->options->rows;
+    t->nlanes = t->nrows = 0;
     CCL_TRY(make_lanes(t, err));
+    if (t->by == CCL_DRAW_ROWS_PHASE)
+        return ccl_i_timeline_phases(t, err);
     if (t->by == CCL_DRAW_ROWS_AUTO)
-        t->by = t->nlanes <= MOST_ROWS                                       ? CCL_DRAW_ROWS_BLOCK
+        t->by = t->nlanes <= MOST_ROWS ||
+                        (!t->options->unfolded && !t->too_many && t->nlanes <= MOST_FOLDED)
+                    ? CCL_DRAW_ROWS_BLOCK
                 : t->topo->nranks <= MOST_GPU_ROWS || t->topo->nservers == 0 ? CCL_DRAW_ROWS_GPU
                                                                              : CCL_DRAW_ROWS_SERVER;
     if (t->by == CCL_DRAW_ROWS_LINK)
@@ -242,7 +246,7 @@ ccl_status_t ccl_i_timeline_blocks(timeline_t *t, ccl_error_t *err) {
     for (uint64_t i = 0; i < t->nspans; i++) {
         const ccl_trace_span_t *span = &t->spans[i];
         uint32_t b;
-        uint32_t lane;
+        uint32_t lane, row;
 
         if (!span->name)
             continue;
@@ -252,9 +256,10 @@ ccl_status_t ccl_i_timeline_blocks(timeline_t *t, ccl_error_t *err) {
             lane += p->steps[span->step].stage;
         if (t->lane_row[lane] == CCL_NONE)
             continue;
-        give_gap(t, t->lane_row[lane], &lanes[lane], span);
-        give(t, t->lane_row[lane], t->options->by_chunk ? chunk_of(t, span->step) : BUSY,
-             span->start_s, span->end_s, 1);
+        row = t->phase_row ? t->phase_row[span->step] : t->lane_row[lane];
+        give_gap(t, row, &lanes[lane], span);
+        give(t, row, t->options->by_chunk ? chunk_of(t, span->step) : BUSY, span->start_s,
+             span->end_s, 1);
         lanes[lane] = (lane_t){span->end_s, span->data_s, span->peer_s, span->slot_s, true};
     }
     free(lanes);

@@ -1,17 +1,9 @@
 /* A cluster: its layout drawn, with a line per pair of linked devices. */
-#include "draw/layout.h"
+#include "draw/topology.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/** All links between two devices of one kind. */
-typedef struct edge {
-    uint32_t a, b, kind; /* a < b */
-    double there_Bps, back_Bps;
-    double share; /* utilisation of the busiest */
-    uint32_t nlinks;
-} edge_t;
 
 /** Links of a kind and bandwidth, for the legend. */
 typedef struct style {
@@ -20,179 +12,7 @@ typedef struct style {
     uint32_t n;
 } style_t;
 
-typedef struct drawing {
-    const ccl_topology_t *topo;
-    const ccl_draw_topology_options_t *options;
-    ccl_picture_t *p;
-    ccl_i_draw_layout_t l;
-    edge_t *edges;
-    uint32_t nedges;
-    double most_Bps, busiest;
-} drawing_t;
-
-static int by_ends(const void *x, const void *y) {
-    const edge_t *a = x;
-    const edge_t *b = y;
-
-    if (a->a != b->a)
-        return a->a < b->a ? -1 : 1;
-    if (a->b != b->b)
-        return a->b < b->b ? -1 : 1;
-    return a->kind < b->kind ? -1 : a->kind > b->kind;
-}
-
-/** The device drawn in place of a device. */
-static uint32_t stand_in(const ccl_i_draw_layout_t *l, uint32_t d) {
-    const ccl_i_box_t *box = l->box_of[d] == CCL_NONE ? NULL : &l->boxes[l->box_of[d]];
-
-    return box ? l->devices[l->boxes[box->like].first + l->at[d]] : d;
-}
-
-static edge_t *edge_find(const drawing_t *g, uint32_t a, uint32_t b, uint32_t kind) {
-    edge_t key = {.a = a < b ? a : b, .b = a < b ? b : a, .kind = kind};
-
-    return bsearch(&key, g->edges, g->nedges, sizeof(key), by_ends);
-}
-
-/** Links between drawn devices, joined by pair; then what the others say about utilisation. */
-static ccl_status_t make_edges(drawing_t *g, ccl_error_t *err) {
-    const ccl_topology_t *topo = g->topo;
-    uint32_t n = 0;
-
-    g->edges = ccl_arena_alloc(&g->l.arena, topo->nlinks + (size_t)1, sizeof(*g->edges));
-    if (!g->edges)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < topo->nlinks; i++) {
-        const ccl_link_t *link = &topo->links[i];
-        bool there = link->from < link->to;
-
-        if (!g->l.places[link->from].drawn || !g->l.places[link->to].drawn)
-            continue;
-        g->edges[n++] = (edge_t){.a = there ? link->from : link->to,
-                                 .b = there ? link->to : link->from,
-                                 .kind = link->kind,
-                                 .there_Bps = there ? link->bandwidth_Bps : 0,
-                                 .back_Bps = there ? 0 : link->bandwidth_Bps,
-                                 .nlinks = 1};
-    }
-    qsort(g->edges, n, sizeof(*g->edges), by_ends);
-    for (uint32_t i = 0; i < n; i++) {
-        edge_t *last = g->nedges ? &g->edges[g->nedges - 1] : NULL;
-
-        if (last && by_ends(last, &g->edges[i]) == 0) {
-            last->there_Bps += g->edges[i].there_Bps;
-            last->back_Bps += g->edges[i].back_Bps;
-            last->nlinks++;
-        } else {
-            g->edges[g->nedges++] = g->edges[i];
-        }
-    }
-    for (uint32_t i = 0; i < g->nedges; i++)
-        g->most_Bps = fmax(g->most_Bps, fmax(g->edges[i].there_Bps, g->edges[i].back_Bps));
-    for (uint32_t i = 0; g->options->links && i < topo->nlinks; i++) {
-        const ccl_link_t *link = &topo->links[i];
-        edge_t *edge =
-            edge_find(g, stand_in(&g->l, link->from), stand_in(&g->l, link->to), link->kind);
-
-        if (edge)
-            edge->share = fmax(edge->share, g->options->links[i].utilization);
-        g->busiest = fmax(g->busiest, g->options->links[i].utilization);
-    }
-    return CCL_OK;
-}
-
-static double line_width(const drawing_t *g, double Bps) {
-    return g->most_Bps > 0 ? 0.8 + 5 * sqrt(Bps / g->most_Bps) : 1;
-}
-
-static ccl_i_pen_t kind_pen(const drawing_t *g, uint32_t kind, double Bps, double share) {
-    static const double dashes[] = {0, 7, 3, 11};
-    ccl_i_pen_t pen = ccl_i_stroke(ccl_i_colour(kind), line_width(g, Bps));
-
-    if (g->options->links) {
-        pen.stroke = ccl_i_heat(share);
-        pen.dash = dashes[kind % CCL_ARRAY_LEN(dashes)];
-    }
-    return pen;
-}
-
-static void rate_text(double Bps, char *out, size_t out_len) {
-    snprintf(out, out_len, "%.4g GB/s", Bps / 1e9);
-}
-
-/** Where a line meets a device: as near to `x` as its box allows. */
-static double meet(const ccl_i_layout_place_t *place, double x) {
-    double most = fmax(place->w / 2 - 5, 0);
-
-    return fmax(place->x - most, fmin(place->x + most, x));
-}
-
-/** A curve that is `depth` lower in its middle. */
-static void arc(ccl_picture_t *p, double x0, double y0, double x1, double y1, double depth,
-                ccl_i_pen_t pen) {
-    ccl_i_path(p, false, pen);
-    for (int i = 0; i <= 16; i++) {
-        double t = i / 16.0;
-
-        ccl_i_to(p, x0 + (x1 - x0) * t, y0 + (y1 - y0) * t + 4 * depth * t * (1 - t));
-    }
-}
-
-static void draw_edge(drawing_t *g, const edge_t *e) {
-    const ccl_i_layout_place_t *a = &g->l.places[e->a];
-    const ccl_i_layout_place_t *b = &g->l.places[e->b];
-    const ccl_i_box_t *box = g->l.box_of[e->a] == CCL_NONE ? NULL : &g->l.boxes[g->l.box_of[e->a]];
-    bool gpus = g->topo->devices[e->a].kind == CCL_DEVICE_GPU &&
-                g->topo->devices[e->b].kind == CCL_DEVICE_GPU &&
-                g->l.box_of[e->a] == g->l.box_of[e->b];
-    /* From one server to another without a fabric: above what stands between. */
-    bool between = !gpus && g->topo->devices[e->a].kind == CCL_DEVICE_GPU &&
-                   g->topo->devices[e->b].kind == CCL_DEVICE_GPU;
-    double Bps = fmax(e->there_Bps, e->back_Bps);
-    ccl_i_pen_t pen = kind_pen(g, e->kind, Bps, e->share);
-    char title[600];
-    char there[40];
-    char back[40];
-    size_t n;
-
-    rate_text(e->there_Bps, there, sizeof(there));
-    rate_text(e->back_Bps, back, sizeof(back));
-    n = (size_t)snprintf(title, sizeof(title), "%.180s - %.180s: %.60s, %s there, %s back",
-                         g->topo->devices[e->a].id, g->topo->devices[e->b].id,
-                         g->topo->kinds[e->kind], there, back);
-    if (g->options->links && n < sizeof(title))
-        snprintf(title + n, sizeof(title) - n, ", busy %.3g %%", 100 * e->share);
-    ccl_i_open(g->p, "link", title);
-    if (gpus && !box->grid) {
-        /* A curve below the row of GPUs, deeper the farther they are apart. */
-        double depth = 8 + fabs(b->x - a->x) / 38 * 6;
-
-        arc(g->p, a->x, a->y + a->h / 2, b->x, b->y + b->h / 2, depth, pen);
-    } else if (between) {
-        arc(g->p, a->x, a->y - a->h / 2, b->x, b->y - b->h / 2, -14, pen);
-    } else if (gpus && hypot(b->x - a->x, b->y - a->y) > 70) {
-        /* Past the GPUs that stand between. */
-        double dx = b->x - a->x;
-        double dy = b->y - a->y;
-        double bulge = 18 / hypot(dx, dy);
-
-        ccl_i_path(g->p, false, pen);
-        for (int i = 0; i <= 16; i++) {
-            double t = i / 16.0;
-            double off = 4 * t * (1 - t) * bulge;
-
-            ccl_i_to(g->p, a->x + dx * t - dy * off, a->y + dy * t + dx * off);
-        }
-    } else {
-        /* Straight from the narrower one, as far as the wider one reaches. */
-        const ccl_i_layout_place_t *narrow = a->w <= b->w ? a : b;
-        const ccl_i_layout_place_t *wide = a->w <= b->w ? b : a;
-        double x = meet(wide, narrow->x);
-
-        ccl_i_line(g->p, meet(narrow, x), narrow->y, x, wide->y, pen);
-    }
-    ccl_i_close(g->p);
-}
+typedef ccl_i_drawn_cluster_t drawing_t;
 
 /** A colour, this much nearer to white. */
 static uint32_t tint(uint32_t colour, double white) {
@@ -236,9 +56,9 @@ static void draw_device(drawing_t *g, uint32_t d) {
     ccl_i_rect(g->p, at->x - at->w / 2, at->y - at->h / 2, at->w, at->h,
                device->kind == CCL_DEVICE_GPU ? 4 : 2, pen);
     if (device->kind == CCL_DEVICE_GPU)
-        ccl_i_text(g->p, at->x, at->y + 4, 11, ANCHOR_MIDDLE, CCL_I_INK, "%u", device->rank);
+        ccl_i_text(g->p, at->x, at->y + 4, 11, ANCHOR_MIDDLE, ccl_i_on(fill), "%u", device->rank);
     else
-        ccl_i_text(g->p, at->x, at->y + 3.2, 9, ANCHOR_MIDDLE, CCL_I_INK, "%s",
+        ccl_i_text(g->p, at->x, at->y + 3.2, 9, ANCHOR_MIDDLE, ccl_i_on(fill), "%s",
                    ccl_i_fit(ccl_i_short_id(g->topo, d), 9, at->w - 4, text, sizeof(text)));
     ccl_i_close(g->p);
 }
@@ -270,6 +90,9 @@ static void draw_name(drawing_t *g, uint32_t b) {
         snprintf(name, sizeof(name), "%.100s", g->topo->servers[b]);
     ccl_i_text_bold(g->p, box->x + 10, box->y + box->h - 8, 11, ANCHOR_START, CCL_I_INK, "%s",
                     ccl_i_fit(name, 12, box->w - 14, text, sizeof(text)));
+    if (box->folded)
+        ccl_i_text(g->p, box->x + 10, box->y + box->h - 22, 10, ANCHOR_START, CCL_I_DIM,
+                   "%u GPUs; %u more like those drawn", box->folded + 8, box->folded);
 }
 
 /* ---------------------------------------------------------------- below the cluster */
@@ -312,8 +135,8 @@ static double draw_all_servers(drawing_t *g, double y) {
         double x = 24 + (b % columns) * (w + 6);
         double top = y + (b / columns) * 24.0;
         double share = g->options->links ? box_share(g, b) : 0;
-        uint32_t fill =
-            g->options->links ? ccl_i_heat(share) : tint(ccl_i_colour(class_of(&g->l, b)), 0.7);
+        uint32_t fill = g->options->links ? ccl_i_edge_heat(g, share)
+                                          : tint(ccl_i_colour(class_of(&g->l, b)), 0.7);
         char title[300];
         char text[64];
 
@@ -321,13 +144,16 @@ static double draw_all_servers(drawing_t *g, double y) {
                  g->topo->servers[g->l.boxes[b].like]);
         ccl_i_open(g->p, "server-small", title);
         ccl_i_rect(g->p, x, top, w, 20, 3, (ccl_i_pen_t){fill, CCL_I_GREY, 0.8, 0});
-        ccl_i_text(g->p, x + w / 2, top + 13.5, 9, ANCHOR_MIDDLE,
-                   g->options->links && share > 0.4 ? 0xffffff : CCL_I_INK, "%s",
+        ccl_i_text(g->p, x + w / 2, top + 13.5, 9, ANCHOR_MIDDLE, ccl_i_on(fill), "%s",
                    ccl_i_fit(g->topo->servers[b], 9, w - 4, text, sizeof(text)));
         ccl_i_close(g->p);
     }
     ccl_i_close(g->p);
     return y + ((shown + columns - 1) / columns) * 24.0 + 8;
+}
+
+static void rate_text(double Bps, char *out, size_t out_len) {
+    snprintf(out, out_len, "%.4g GB/s", Bps / 1e9);
 }
 
 static int by_style(const void *x, const void *y) {
@@ -337,6 +163,47 @@ static int by_style(const void *x, const void *y) {
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
     return a->Bps > b->Bps ? -1 : a->Bps < b->Bps;
+}
+
+static void draw_heat(drawing_t *g, double y) {
+    char top[32];
+
+    snprintf(top, sizeof(top), "%.3g %%", 100 * g->heat_top);
+    ccl_i_open(g->p, "legend heat", NULL);
+    for (int i = 0; i < 32; i++)
+        ccl_i_rect(g->p, 60 + 200.0 * i / 32, y, 200.0 / 32 + 0.5, 10, 0,
+                   ccl_i_fill(ccl_i_edge_heat(g, g->heat_top * i / 31)));
+    ccl_i_text(g->p, 56, y + 9, 10, ANCHOR_END, CCL_I_INK, "0 %%");
+    ccl_i_text(g->p, 266, y + 9, 10, ANCHOR_START, CCL_I_INK, "%s", top);
+    ccl_i_text(g->p, 160, y - 4, 10, ANCHOR_MIDDLE, CCL_I_INK,
+               "utilisation: bytes / (bandwidth x time)");
+    ccl_i_close(g->p);
+}
+
+/** All GPUs of servers that fold theirs, as small boxes; returns the y below them. */
+static double draw_all_gpus(drawing_t *g, double y) {
+    uint32_t columns = (uint32_t)((g->l.width - 48) / 30), n = 0;
+
+    ccl_i_text_bold(g->p, 24, y + 14, 11, ANCHOR_START, CCL_I_INK, "All %u GPUs%s", g->topo->nranks,
+                    g->options->links ? ", coloured by their busiest link" : "");
+    y += 24;
+    ccl_i_open(g->p, "gpus", NULL);
+    for (uint32_t r = 0; r < g->topo->nranks && n < 1024; r++, n++) {
+        uint32_t d = g->topo->rank_device[r], fill = model_colour(g->topo->devices[d].model);
+        double x = 24 + (n % columns) * 30.0, top = y + (n / columns) * 20.0, share = 0;
+
+        for (uint32_t i = 0; g->options->links && i < g->topo->nlinks; i++)
+            if (g->topo->links[i].from == d || g->topo->links[i].to == d)
+                share = fmax(share, g->options->links[i].utilization);
+        if (g->options->links)
+            fill = ccl_i_edge_heat(g, share);
+        ccl_i_open(g->p, "gpu-small", g->topo->devices[d].id);
+        ccl_i_rect(g->p, x, top, 27, 17, 3, (ccl_i_pen_t){fill, CCL_I_GREY, 0.7, 0});
+        ccl_i_text(g->p, x + 13.5, top + 12, 9, ANCHOR_MIDDLE, ccl_i_on(fill), "%u", r);
+        ccl_i_close(g->p);
+    }
+    ccl_i_close(g->p);
+    return y + ((n + columns - 1) / columns) * 20.0 + 8;
 }
 
 /** Line widths by kind and bandwidth, GPU models, heat; returns the y below. */
@@ -378,7 +245,7 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
             y += 18;
         }
         ccl_i_open(g->p, "legend link", NULL);
-        ccl_i_line(g->p, x, y, x + 28, y, kind_pen(g, styles[i].kind, styles[i].Bps, 0.75));
+        ccl_i_line(g->p, x, y, x + 28, y, ccl_i_edge_pen(g, styles[i].kind, styles[i].Bps, 0.75));
         ccl_i_text(g->p, x + 34, y + 4, 10, ANCHOR_START, CCL_I_INK, "%s", text);
         ccl_i_close(g->p);
         x += w;
@@ -402,13 +269,25 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
     }
     if (g->options->links) {
         y += 34;
-        ccl_i_heat_bar(g->p, 60, y, 200, "0 %", "100 %", "utilisation: bytes / (bandwidth x time)");
+        draw_heat(g, y);
         y += 26;
-        ccl_i_text(g->p, 24, y, 10, ANCHOR_START, CCL_I_DIM,
-                   "the busier direction; dashes tell kinds apart; busiest link %.3g %%",
-                   100 * g->busiest);
+        ccl_i_text(
+            g->p, 24, y, 10, ANCHOR_START, CCL_I_DIM,
+            "the busier direction of a line; numbers on lines: GB/s each way; busiest link %.3g %%",
+            100 * g->busiest);
+    }
+    if (!g->options->links) {
+        y += 20;
+        ccl_i_text(g->p, 24, y, 10, ANCHOR_START, CCL_I_DIM, "numbers on lines: GB/s each way");
     }
     return y + 24;
+}
+
+static bool folds_gpus(const drawing_t *g) {
+    for (uint32_t b = 0; b < g->l.nboxes; b++)
+        if (g->l.boxes[b].folded > 0)
+            return true;
+    return false;
 }
 
 ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
@@ -426,7 +305,7 @@ ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
     if (!g.p)
         return ccl_fail_nomem(err);
     CCL_TRY_GOTO(ccl_i_draw_layout(topo, 60, &g.l, err), status, out);
-    CCL_TRY_GOTO(make_edges(&g, err), status, out);
+    CCL_TRY_GOTO(ccl_i_edges_make(&g, err), status, out);
     n = (size_t)snprintf(below, sizeof(below), "%u GPUs", topo->nranks);
     if (topo->nservers)
         n += (size_t)snprintf(below + n, sizeof(below) - n, " on %u server%s", topo->nservers,
@@ -440,8 +319,7 @@ ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
     for (uint32_t b = 0; b < g.l.nboxes; b++)
         if (g.l.boxes[b].like == b)
             draw_box(&g, b);
-    for (uint32_t i = 0; i < g.nedges; i++)
-        draw_edge(&g, &g.edges[i]);
+    CCL_TRY_GOTO(ccl_i_edges_draw(&g, err), status, out);
     for (uint32_t d = 0; d < topo->ndevices; d++)
         if (g.l.places[d].drawn)
             draw_device(&g, d);
@@ -451,6 +329,8 @@ ccl_status_t ccl_draw_topology(const ccl_topology_t *topo,
     y = g.l.bottom + (g.l.folded ? 24 : 12);
     if (g.l.folded && topo->nservers > 0)
         y = draw_all_servers(&g, y);
+    if (folds_gpus(&g) && topo->nservers < 4)
+        y = draw_all_gpus(&g, y + 8);
     y = draw_legend(&g, y, err, &status);
     if (status == CCL_OK) {
         status = ccl_i_picture_finish(g.p, g.l.width, y, out, err);

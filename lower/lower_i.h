@@ -174,6 +174,7 @@ typedef struct ccl_i_lower_how {
     bool out_of_place, no_fuse, ordered;
     bool task;             /* to run at task level: nops wait for all micro-batches */
     uint32_t slots;        /* >= 1 */
+    double piece_bytes;    /* of the program */
     const uint16_t *stage; /* [ntransfers] of the schedule; NULL: all 0 */
     /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
        on in one block what it receives; NULL: as the channels say. */

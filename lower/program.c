@@ -476,7 +476,8 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);
     CCL_TRY_GOTO(find_steps(&e, &l, &blocks, err), status, end);
-    status = build(&l, &e, &blocks, how->proto, out, err);
+    CCL_TRY_GOTO(build(&l, &e, &blocks, how->proto, out, err), status, end);
+    (*out)->piece_bytes = how->piece_bytes;
 end:
     emission_fini(&e);
     ccl_i_lowering_end(&l);

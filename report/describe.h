@@ -155,7 +155,9 @@ const char *ccl_i_show_gap(double gap, char *out, size_t out_len);   /**< 1.25 *
     X(compare)                                                                                     \
     X(devices)                                                                                     \
     X(diagnose)                                                                                    \
+    X(doctor)                                                                                      \
     X(explain)                                                                                     \
+    X(export)                                                                                      \
     X(library)                                                                                     \
     X(lower)                                                                                       \
     X(notebook)                                                                                    \

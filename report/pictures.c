@@ -138,41 +138,54 @@ static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topolog
     out->nsizes = (uint32_t)nsizes;
     out->sizes_bytes = sizes_bytes;
     out->curves = curves;
+    out->factor = factor;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_read_comparisons(const ccl_json_doc_t *doc, ccl_arena_t *arena,
+                                    ccl_draw_busbw_t **out, uint32_t *n_out, ccl_error_t *err) {
+    ccl_json_at_t root = ccl_json_root(doc);
+    ccl_json_at_t list = ccl_json_member(&root, "comparisons");
+    ccl_draw_busbw_t *plots;
+    const char *topology;
+    size_t n = 0;
+
+    CCL_TRY(ccl_i_want_schema(doc, "ccllab/compare/1", "compare", err));
+    CCL_TRY(ccl_i_read_string(&root, "topology", &topology, err));
+    CCL_TRY(ccl_json_array(&list, true, &n, err));
+    plots = ccl_arena_alloc(arena, n + 1, sizeof(*plots));
+    if (!plots)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        ccl_json_at_t comparison = ccl_json_element(&list, i);
+
+        CCL_TRY(read_comparison(&comparison, topology, arena, &plots[i], err));
+        if (plots[i].nsizes == 0)
+            return ccl_json_fail(&comparison, err, "no sizes, so there is nothing to draw");
+    }
+    *out = plots;
+    *n_out = (uint32_t)n;
     return CCL_OK;
 }
 
 ccl_status_t ccl_report_draw_busbw(const ccl_json_doc_t *docs, uint32_t ndocs, ccl_picture_t **out,
                                    ccl_error_t *err) {
     ccl_arena_t arena;
-    ccl_draw_busbw_t *plots = NULL;
+    ccl_draw_busbw_t *plots = NULL, *some = NULL;
     size_t cap = 0;
-    uint32_t n = 0;
+    uint32_t n = 0, more = 0;
     ccl_status_t status = CCL_OK;
 
     ccl_arena_init(&arena);
     for (uint32_t d = 0; status == CCL_OK && d < ndocs; d++) {
-        ccl_json_at_t root = ccl_json_root(&docs[d]);
-        ccl_json_at_t list = ccl_json_member(&root, "comparisons");
-        const char *topology;
-        size_t len = 0;
-
-        CCL_TRY_GOTO(ccl_i_want_schema(&docs[d], "ccllab/compare/1", "compare", err), status, out);
-        CCL_TRY_GOTO(ccl_i_read_string(&root, "topology", &topology, err), status, out);
-        CCL_TRY_GOTO(ccl_json_array(&list, true, &len, err), status, out);
-        for (size_t i = 0; status == CCL_OK && i < len; i++) {
-            ccl_json_at_t comparison = ccl_json_element(&list, i);
-
-            if (!ccl_grow(&plots, &cap, n + (size_t)1, sizeof(*plots)))
-                status = ccl_fail_nomem(err);
-            else
-                status = read_comparison(&comparison, topology, &arena, &plots[n++], err);
-            if (status == CCL_OK && plots[n - 1].nsizes == 0)
-                status = ccl_json_fail(&comparison, err, "no sizes, so there is nothing to draw");
-        }
+        status = ccl_i_read_comparisons(&docs[d], &arena, &some, &more, err);
+        if (status == CCL_OK && !ccl_grow(&plots, &cap, n + (size_t)more + 1, sizeof(*plots)))
+            status = ccl_fail_nomem(err);
+        for (uint32_t i = 0; status == CCL_OK && i < more; i++)
+            plots[n++] = some[i];
     }
     if (status == CCL_OK)
         status = ccl_draw_busbw(plots, n, out, err);
-out:
     free(plots);
     ccl_arena_fini(&arena);
     return status;

@@ -22,4 +22,8 @@ ccl_status_t ccl_i_read_maybe(const ccl_json_at_t *at, const char *key, double *
 ccl_status_t ccl_i_read_string(const ccl_json_at_t *at, const char *key, const char **out,
                                ccl_error_t *err);
 
+/** Comparisons of a result of compare as plots; all in the arena. */
+ccl_status_t ccl_i_read_comparisons(const ccl_json_doc_t *doc, ccl_arena_t *arena,
+                                    ccl_draw_busbw_t **out, uint32_t *n_out, ccl_error_t *err);
+
 #endif

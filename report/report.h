@@ -15,6 +15,7 @@
 #include "search/compare/compare.h"
 #include "search/compare/ways.h"
 #include "search/explain/explain.h"
+#include "search/export/export.h"
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
 #include "training/training.h"
@@ -225,6 +226,26 @@ ccl_status_t ccl_report_measurement(const ccl_report_measurement_t *m,
 ccl_status_t ccl_report_devices(const ccl_device_info_t *devices, uint32_t n,
                                 const ccl_report_style_t *style, ccl_text_t *out, ccl_error_t *err);
 
+/** A library that ccllab uses. Strings are borrowed. */
+typedef struct ccl_doctor_part {
+    const char *name;
+    bool built_in;
+    const char *version; /**< NULL: not built in, or it does not say */
+    const char *use;     /**< what it is for */
+    const char *licence; /**< SPDX */
+} ccl_doctor_part_t;
+/** What this build of ccllab has, and what it finds on this machine. */
+typedef struct ccl_doctor {
+    const char *build; /**< ccl_notebook_tool() */
+    const char *compiler;
+    const char *here;               /**< how `topology here` fares: what it finds, or why nothing */
+    const ccl_doctor_part_t *parts; /**< [nparts] */
+    const ccl_device_info_t *devices; /**< [ndevices] */
+    uint32_t nparts, ndevices;
+} ccl_doctor_t;
+ccl_status_t ccl_report_doctor(const ccl_doctor_t *doctor, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
 /** Utilisation of the links of one kind in one run; over all directed links, idle ones included. */
 typedef struct ccl_link_class {
     const char *kind;
@@ -386,10 +407,13 @@ typedef struct ccl_report_page {
     const ccl_topology_t *topo; /**< drawn, coloured by the first run that fits; NULL: none */
     uint32_t ndocs;
     const ccl_json_doc_t *docs; /**< results, traces of `simulate --trace`, notebooks' documents */
+    const char *date, *command; /**< when and how it was made; NULL: it does not say */
 } ccl_report_page_t;
 /**
- * Tables, plots, timelines that zoom, and the command that repeats each line, in the order of the
- * results. Equal input gives equal bytes.
+ * The answer in a sentence, contents, and in the order of the results tables, plots that show their
+ * values, timelines that zoom, and the command that repeats each line. It needs no network, prints
+ * on paper, follows the reader's choice of a dark page, and says without scripts what it says with
+ * them. Equal input gives equal bytes.
  * @retval CCL_ERR_INPUT  something else than a result; file, line and column.
  */
 ccl_status_t ccl_report_page(const ccl_report_page_t *page, ccl_text_t *out, ccl_error_t *err);
@@ -407,6 +431,22 @@ typedef struct ccl_report_tuning {
 extern const char
     *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
+                               ccl_text_t *out, ccl_error_t *err);
+
+/** A file that was written. */
+typedef struct ccl_report_file {
+    const char *path, *what;
+} ccl_report_file_t;
+/** Choices for NCCL's calls, and files for other libraries. */
+typedef struct ccl_report_export {
+    const char *topology, *profile;  /**< profile: NULL: none */
+    const char *hash;                /**< NULL without a table */
+    const ccl_export_table_t *table; /**< NULL: none was made */
+    const ccl_report_file_t *files;  /**< [nfiles] */
+    uint32_t nfiles, nranks, nnodes; /**< nnodes: CCL_NONE without a table */
+    bool registered;
+} ccl_report_export_t;
+ccl_status_t ccl_report_export(const ccl_report_export_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 
 /** One cluster of a sweep. */

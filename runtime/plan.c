@@ -5,6 +5,7 @@
  */
 #include "runtime/plan_i.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,8 +269,8 @@ static uint64_t measure_fifos(ccl_i_run_plan_t *plan) {
     return sum;
 }
 
-static ccl_status_t fit(const ccl_run_options_t *options, ccl_i_run_plan_t *plan,
-                        ccl_error_t *err) {
+static ccl_status_t fit(const ccl_program_t *program, const ccl_run_options_t *options,
+                        ccl_i_run_plan_t *plan, ccl_error_t *err) {
     uint32_t slices = options->slices ? options->slices : 1;
     double item = plan->layout.item_bytes;
     double slice = options->slice_bytes > 0 ? options->slice_bytes : DEFAULT_SLICE_BYTES;
@@ -277,9 +278,10 @@ static ccl_status_t fit(const ccl_run_options_t *options, ccl_i_run_plan_t *plan
     if (!(slice >= 16) || slice > 0x1p40)
         return ccl_fail(err, CCL_ERR_USAGE, "slices of %g bytes: at least 16 are needed", slice);
     slice = 16 * (double)(uint64_t)(slice / 16);
+    double piece = program->piece_bytes > 0 ? program->piece_bytes : INFINITY;
     for (;;) {
-        double batches =
-            ccl_model_ceil((double)plan->layout.largest_items * item / (0.5 * plan->slots * slice));
+        double batches = ccl_model_ceil((double)plan->layout.largest_items * item /
+                                        fmin(0.5 * plan->slots * slice, piece));
         batches = batches < 1 ? 1 : batches;
         if (options->batches)
             batches = options->batches;
@@ -355,7 +357,7 @@ ccl_status_t ccl_i_run_plan_init(const ccl_program_t *program, const ccl_run_opt
     plan.dev.pieces = plan.pieces;
     plan.dev.waiters = plan.waiters;
     plan.dev.conns = plan.conns;
-    CCL_TRY_GOTO(fit(options, &plan, err), status, end);
+    CCL_TRY_GOTO(fit(program, options, &plan, err), status, end);
     *out = plan;
     return CCL_OK;
 end:

@@ -279,6 +279,42 @@ ccl_status_t ccl_run_order(const ccl_program_t *program, const ccl_run_options_t
  */
 ccl_status_t ccl_run_kernel_text(const ccl_program_t *program, const ccl_run_options_t *options,
                                  ccl_text_t *out, ccl_error_t *err);
+/** What a stand-alone source is written for. */
+typedef enum ccl_standalone_for {
+    CCL_STANDALONE_CUDA, /**< CUDA alone: GPUs of one host, with a bootstrap of its own */
+    CCL_STANDALONE_HIP,  /**< HIP alone, likewise */
+    CCL_STANDALONE_NCCL  /**< NCCL's device API (2.28 and newer), also between hosts */
+} ccl_standalone_for_t;
+typedef struct ccl_standalone_options {
+    size_t size; /**< of this struct */
+    ccl_standalone_for_t what;
+    ccl_granularity_t granularity;
+    ccl_run_protocol_t protocol;
+    bool out_of_place;    /**< of a program that can be run in place and out of place */
+    uint32_t slots;       /**< FIFO depth in slices; 0: 8 */
+    uint32_t slice_bytes; /**< most bytes of a slice, whole 16; 0: 32 KiB */
+    uint32_t
+        max_blocks; /**< thread blocks that a GPU holds; 0: 132 (H100), with HIP 304 (MI300X) */
+} ccl_standalone_options_t;
+/** The defaults. */
+#define CCL_STANDALONE_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(ccl_standalone_options_t), CCL_STANDALONE_CUDA, CCL_GRANULARITY_ALGORITHM,          \
+            CCL_RUN_OF_PROGRAM, false, 0, 0, 0                                                     \
+    }
+/**
+ * A program as one source file (docs/kernels.md): its thread blocks as straight code for any
+ * number of items, every type and every reduction, a host function of NCCL's shape, and a main()
+ * that checks the data.
+ * @param program  a proven one of a built-in collective.
+ * @param out  the text is added to it.
+ * @retval CCL_UNSUPPORTED  a demand; switch connections; more blocks than max_blocks on a rank;
+ *                          more steps than a compiler takes in reasonable time.
+ * @retval CCL_DEADLOCK  it cannot finish with these slots.
+ */
+ccl_status_t ccl_standalone_write(const ccl_program_t *program,
+                                  const ccl_standalone_options_t *options, ccl_text_t *out,
+                                  ccl_error_t *err);
 /**
  * Place of this process in a job that srun or mpirun started (SLURM_PROCID and SLURM_NTASKS,
  * OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE).

@@ -523,7 +523,8 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
         a->nranks != b->nranks || a->nchunks != b->nchunks || a->nchannels != b->nchannels ||
         a->ntbs != b->ntbs || a->nsteps != b->nsteps || a->in_place != b->in_place ||
         a->out_of_place != b->out_of_place || a->min_bytes != b->min_bytes ||
-        a->max_bytes != b->max_bytes || !ccl_collective_equal(a->coll, b->coll) ||
+        a->max_bytes != b->max_bytes || a->piece_bytes != b->piece_bytes ||
+        !ccl_collective_equal(a->coll, b->coll) ||
         !ccl_i_groups_equal(a->groups, a->ngroups, b->groups, b->ngroups))
         return false;
     if (memcmp(a->buffer_len, b->buffer_len, 3 * (size_t)a->nranks * sizeof *a->buffer_len) != 0)

@@ -80,6 +80,8 @@ typedef struct ccl_program {
     uint32_t nranks, nchunks, nchannels, ntbs, nsteps;
     bool in_place, out_of_place; /**< what the file claims to be run as */
     double min_bytes, max_bytes; /**< 0 max: no limit */
+    double piece_bytes; /**< most chunk bytes of a micro-batch, besides what transports say; 0: no
+                             limit. Executors of MSCCL XML have a rule of their own */
     uint32_t missing_attributes; /**< CCL_ATTRIBUTE_*: what the file read did not say. New executors
                                       skip such a file. 0 for a built program; not part of equality;
                                       the writer writes them all */
@@ -140,6 +142,13 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
 void ccl_program_destroy(ccl_program_t *program);
 /** The same program in every field but its origin and the lines of its file (shares to 1e-12). */
 bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b);
+/**
+ * The data that a step works on, in words: "data of GPU 3, part 2 of 4", "chunk 5 of 16", "data for
+ * GPU 2", "scratch 7"; several elements as "chunks 4-7 of 16". Of a step that sends without
+ * receiving it is what is read, of any other one what is written.
+ * @param step  index into program->steps.
+ */
+void ccl_step_data_text(const ccl_program_t *program, uint32_t step, char *out, size_t len);
 /** A peer in words: "3", of a group its ranks, "0-3,6"; cut with "..." where it is too long. */
 void ccl_peer_text(const ccl_program_t *program, uint32_t peer, char *out, size_t len);
 /** Connections of step `step` (index into program->steps) of block tb. */
@@ -202,6 +211,15 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
+/** How a plan of MSCCL++ is written; zeros: the defaults. */
+typedef struct ccl_mscclpp_options {
+    const char *name; /**< that MSCCL++ keeps the plan by, and no other plan of a job may have; NULL:
+                           the program's */
+} ccl_mscclpp_options_t;
+/** ccl_program_write_mscclpp() with options. */
+ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,
+                                          const ccl_mscclpp_options_t *options, ccl_text_t *out,
+                                          ccl_error_t *err);
 /** Whether a text looks like an execution plan of MSCCL++: it has the keys gpus and threadblocks.
  */
 bool ccl_program_is_mscclpp(const char *text, size_t len);

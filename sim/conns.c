@@ -49,6 +49,8 @@ static double largest_element(const ccl_program_t *program) {
 ccl_status_t ccl_i_kinds_batches(const ccl_i_kinds_t *k, const ccl_program_t *program,
                                  double size_bytes, uint32_t *out, ccl_error_t *err) {
     double most = fmin(0.5 * k->fifos.slots * k->fifos.slice_bytes, k->piece_bytes);
+    if (program->piece_bytes > 0)
+        most = fmin(most, program->piece_bytes);
     double n = most < INFINITY ? ccl_model_ceil(size_bytes * largest_element(program) / most) : 1;
     if (n > 1e9)
         return ccl_fail(err, CCL_ERR_INPUT,

@@ -85,9 +85,33 @@ const ccl_trace_span_t *ccl_trace_spans(const ccl_trace_t *trace, uint64_t *n_ou
                                         uint64_t *dropped_out);
 /** Keep passes, slices on the network, or both (at first). */
 void ccl_trace_keep(ccl_trace_t *trace, bool passes, bool slices);
-/** {"traceEvents": [...]}: a process per GPU with a row per thread block, and a row per pair of
- * GPUs with the slices that cross the network between them. */
-ccl_status_t ccl_trace_write(const ccl_trace_t *trace, ccl_text_t *out, ccl_error_t *err);
+/** What ran, for the words of a trace. */
+typedef struct ccl_trace_about {
+    size_t size;
+    const ccl_topology_t *topo;     /**< names of GPUs and links; NULL: ranks alone, no counters */
+    const ccl_program_t *program;   /**< NULL: a flow list */
+    const struct ccl_sim_result *result; /**< NULL: waits before a first pass are not known */
+    uint64_t most_bytes; /**< of text, roughly; where all would be more, some GPUs are written; 0:
+                              no limit */
+} ccl_trace_about_t;
+/** Nothing is known. */
+#define CCL_TRACE_ABOUT_INIT                                                                       \
+    { .size = sizeof(ccl_trace_about_t) }
+/**
+ * {"traceEvents": [...]} in Chrome's format, which Perfetto reads: a process per GPU with a row
+ * per thread block (at stage level, per stage); its passes in words, with category "send",
+ * "receive", "forward" or "local", and between them its waits ("wait data", "wait block", "wait
+ * slot"); arrows from a send to the receive that takes its data; a row per pair of GPUs with the
+ * slices that cross the network; a counter per link, GB/s over time, for the 256 busiest.
+ *
+ * Where the text would be longer than `most_bytes`, the GPUs of the first server and one of each
+ * further one, as many as there is room for, are written in full; of every other one, a counter
+ * says how many of its blocks are busy. "otherData" and the name of a process say which.
+ *
+ * @param about  NULL: nothing is known.
+ */
+ccl_status_t ccl_trace_write(const ccl_trace_t *trace, const ccl_trace_about_t *about,
+                             ccl_text_t *out, ccl_error_t *err);
 
 /**
  * How one run differs from its cluster as drawn (docs/model.md, "Variations"). Routes, groups and

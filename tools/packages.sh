@@ -2,7 +2,7 @@
 # $ccl_more_packages: further ones. Nothing to do, and nothing said, when all of it is there; elsewhere than on Debian CMake will tell.
 ccl_missing=
 if command -v dpkg-query >/dev/null 2>&1; then
-    for package in gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libexpat1-dev libz3-dev libglpk-dev libbliss-dev libsqlite3-dev libibverbs-dev libcairo2-dev fonts-dejavu-core check \
+    for package in gcc g++ libc6-dev cmake ninja-build pkg-config libjansson-dev libexpat1-dev libz3-dev libglpk-dev libbliss-dev libsqlite3-dev libibverbs-dev libhwloc-dev libcairo2-dev fonts-dejavu-core check \
         libsubunit-dev iproute2 ${ccl_more_packages:-}; do
         # pkgconf stands in for pkg-config.
         dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' ||

@@ -36,6 +36,14 @@ ccl_status_t ccl_i_topology_read_server(const ccl_ctx_t *ctx, const ccl_json_doc
 ccl_status_t ccl_i_topology_read_node(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
                                       ccl_error_t *err);
 
+/** Whether a text has the output of nvidia-smi topo -m or rocm-smi --showtopo somewhere. */
+bool ccl_i_topology_is_smi(const char *text, size_t len);
+/** Whether a word has the form "FILE,gpu=NAME,nic=RATE". */
+bool ccl_i_topology_has_hints(const char *spec);
+/** Such a word. */
+ccl_status_t ccl_i_topology_read_hinted(const ccl_ctx_t *ctx, const char *spec,
+                                        ccl_topology_t **out, ccl_error_t *err);
+
 /** What one word gives a switch ("nvls", "sharp"): multicast and reduce, without limits. */
 extern const ccl_device_t ccl_i_able_both;
 /** The word of a file for a device kind ("gpu"); static. */

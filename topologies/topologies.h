@@ -308,12 +308,21 @@ bool ccl_topology_in_switch(const ccl_topology_t *topo, bool reduces, const uint
 
 /**
  * Read a cluster in any form: path of our JSON (explicit or compact), HeteCCL DSL, NCCL/RCCL
- * topology XML; "-" for stdin; a name of the library ("dgx-a100", "heteccl-h20-4+8"); or a
- * synthetic one-liner ("servers:4 gpus:8 nvswitch=300GB/s,0.7us,nvls nics:4x25GB/s,2us
- * fabric=rail,sharp"). Formats are told apart by content.
+ * topology XML, output of nvidia-smi topo -m or rocm-smi --showtopo ("FILE,gpu=H100,nic=400Gbit/s"
+ * adds what that does not say); "-" for stdin; "here" for this machine; a name of the library
+ * ("dgx-a100", "heteccl-h20-4+8"); or a synthetic one-liner ("servers:4 gpus:8
+ * nvswitch=300GB/s,0.7us,nvls nics:4x25GB/s,2us fabric=rail,sharp"). Formats are told apart by
+ * content.
  */
 ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topology_t **out,
                                ccl_error_t *err);
+/**
+ * The machine that the program runs on, "here" for ccl_topology_read(): GPUs and their links by
+ * NVML or ROCm SMI where their libraries are, else by PCI class; PCI tree, NUMA nodes and RDMA NICs
+ * by hwloc. What these do not say is assumed, with a warning each (docs/import.md).
+ * @retval CCL_ERR_MISSING  there is no GPU; says where it was looked for.
+ */
+ccl_status_t ccl_topology_here(const ccl_ctx_t *ctx, ccl_topology_t **out, ccl_error_t *err);
 /** The same from memory; `name` is for messages. */
 ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, const char *text,
                                     size_t len, ccl_topology_t **out, ccl_error_t *err);
@@ -328,6 +337,10 @@ ccl_status_t ccl_topology_read_heteccl(const ccl_ctx_t *ctx, const char *name, c
                                        size_t len, ccl_topology_t **out, ccl_error_t *err);
 ccl_status_t ccl_topology_read_nccl_xml(const ccl_ctx_t *ctx, const char *name, const char *text,
                                         size_t len, ccl_topology_t **out, ccl_error_t *err);
+/** Output of `nvidia-smi topo -m`, `rocm-smi --showtopo` or `amd-smi topology`, with that of other
+    tools around it. */
+ccl_status_t ccl_topology_read_smi(const ccl_ctx_t *ctx, const char *name, const char *text,
+                                   size_t len, ccl_topology_t **out, ccl_error_t *err);
 ccl_status_t ccl_topology_read_synthetic(const ccl_ctx_t *ctx, const char *text,
                                          ccl_topology_t **out, ccl_error_t *err);
 

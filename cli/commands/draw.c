@@ -91,6 +91,7 @@ static ccl_status_t run_timeline(ccl_i_cli_t *cli, ccl_error_t *err) {
     CCL_TRY(rank_of(&cli->args, &options.rank, err));
     options.rows = (ccl_draw_rows_t)cli->args.draw_rows;
     options.by_chunk = cli->args.draw_colour == 1;
+    options.unfolded = cli->args.unfolded;
     if (options.rank != CCL_NONE && options.rows == CCL_DRAW_ROWS_LINK)
         return ccl_fail(err, CCL_ERR_USAGE, "--rank chooses thread blocks, not links");
     trace = ccl_trace_create(TIMELINE_EVENTS);
@@ -115,17 +116,19 @@ static ccl_status_t run_timeline(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const timeline_accepts[] = {
-    "topology",  "fail",    "degrade",   "scale",    "set",          "size",
-    "rows@draw", "colour",  "rank@draw", "width",    "batches",      "granularity",
-    "sharing",   "profile", "no-verify", CCL_I_MADE, CCL_I_LOWERING, NULL};
+    "topology", "fail",      "degrade",   "scale",        "set",     "size",        "rows@draw",
+    "unfolded", "colour",    "rank@draw", "width",        "batches", "granularity", "sharing",
+    "profile",  "no-verify", CCL_I_MADE,  CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_draw_timeline = {
     .name = "draw timeline",
     .usage = "--topology SPEC [options] FILE --size BYTES -o PICTURE",
     .summary = "what every thread block or link did in a simulated run, over time",
     .details =
         "FILE is a program or a schedule; or, without one, --collective NAME --with NAME makes\n"
-        "one. Rows are thread blocks where there are few, else GPUs or servers; each part of a\n"
-        "row has the colour of what took the most of it.\n",
+        "one. Rows are thread blocks where few differ, else GPUs or servers; those that look "
+        "alike\n"
+        "are one, with their number. Each part of a row has the colour of what took the most of\n"
+        "it.\n",
     .examples = "ccllab draw timeline -t dgx-h100 -c allreduce --with ring --size 1M -o t.svg\n"
                 "ccllab draw timeline -t dgx-a100 ring.xml --size 64M --rows link -o links.pdf\n",
     .accepts = timeline_accepts,

@@ -40,7 +40,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_report_page_t page = {.question = cli->args.question};
     ccl_topology_t *topo = NULL;
     ccl_json_doc_t *docs;
-    ccl_text_t text = {.columns = cli->style.columns};
+    ccl_text_t text = {0}, line = {0};
+    char date[16];
     ccl_status_t status = CCL_OK;
 
     if (cli->args.json || cli->args.csv)
@@ -56,11 +57,13 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     }
     page.topo = topo;
     page.docs = docs;
+    ccl_i_page_made(cli, date, &line, &page);
     if (status == CCL_OK)
         status = ccl_report_page(&page, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
+    ccl_text_fini(&line);
     for (uint32_t i = 0; i < page.ndocs; i++)
         ccl_json_fini(&docs[i]);
     free(docs);
@@ -72,7 +75,7 @@ static const char *const accepts[] = {"topology", "fail", "degrade", "question",
 const ccl_i_command_t ccl_i_cmd_report = {
     .name = "report",
     .usage = "RESULT.json|NOTEBOOK.db... [--topology SPEC] -o PAGE.html",
-    .summary = "results in one HTML page: cluster, tables, plots, timelines that zoom",
+    .summary = "results in one HTML page: the answer first, tables, plots, timelines that zoom",
     .details = "Results are what any command wrote with --json, and what simulate --trace wrote. "
                "A lab\n"
                "notebook is read as what \"notebook export --json\" writes. The page needs no "

@@ -41,8 +41,7 @@ static void run_fini(run_t *r) {
     ccl_topology_destroy(r->topo);
 }
 
-/** Of --proto, also for a program that names another; else as the program says. */
-static ccl_run_protocol_t protocol_of(const ccl_i_args_t *args) {
+ccl_run_protocol_t ccl_i_run_protocol(const ccl_i_args_t *args) {
     ccl_run_protocol_t p = CCL_RUN_OF_PROGRAM;
 
     if (ccl_i_given(args, "proto"))
@@ -69,7 +68,7 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
     o.warmups = args->job.warmups;
     o.no_check = args->job.no_check;
     o.block_times = args->blocks || (args->table && strcmp(args->table, "thread_blocks") == 0);
-    o.protocol = protocol_of(args);
+    o.protocol = ccl_i_run_protocol(args);
     o.slots = args->slots;
     o.slices = args->job.slices;
     o.slice_bytes = args->job.slice_bytes;

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A few hundred megabytes: what trace viewers still open. Events beyond it are counted only. */
-enum { TRACE_EVENTS = 2000000 };
+/* Events that are kept in memory, and bytes of a file that trace viewers and `report` still open
+ * with ease. */
+enum { TRACE_EVENTS = 4000000, TRACE_BYTES = 28000000 };
 
 static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_error_t *err) {
     ccl_text_t text = {.columns = cli->style.columns};
@@ -17,9 +18,16 @@ static ccl_status_t print(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_e
     return status;
 }
 
-static ccl_status_t write_trace(ccl_i_cli_t *cli, const ccl_trace_t *trace, ccl_error_t *err) {
+static ccl_status_t write_trace(ccl_i_cli_t *cli, const ccl_report_run_t *about, ccl_error_t *err) {
+    ccl_trace_about_t of = CCL_TRACE_ABOUT_INIT;
     ccl_text_t text = {0};
-    ccl_status_t status = ccl_trace_write(trace, &text, err);
+    ccl_status_t status;
+
+    of.topo = about->topo;
+    of.program = about->program;
+    of.result = about->result;
+    of.most_bytes = TRACE_BYTES;
+    status = ccl_trace_write(about->options->trace, &of, &text, err);
 
     if (status == CCL_OK)
         status = ccl_file_write(cli->args.trace, text.data ? text.data : "", text.len, err);
@@ -38,7 +46,7 @@ static ccl_status_t conclude(ccl_i_cli_t *cli, ccl_report_run_t *about, ccl_sim_
     ccl_error_clear(err); /* the result has the deadlock in full */
     about->result = result;
     if (about->options->trace)
-        status = write_trace(cli, about->options->trace, &later);
+        status = write_trace(cli, about, &later);
     if (status == CCL_OK)
         status = print(cli, about, &later);
     if (status != CCL_OK)

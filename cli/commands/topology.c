@@ -1,4 +1,4 @@
-/* ccllab topology list | show | expand | check | symmetry */
+/* ccllab topology list | show | expand | here | check | symmetry */
 #include "cli/command.h"
 
 /* ---------------------------------------------------------------- list */
@@ -67,21 +67,25 @@ const ccl_i_command_t ccl_i_cmd_topology_show = {
 
 /* ---------------------------------------------------------------- expand */
 
-static ccl_status_t run_expand(ccl_i_cli_t *cli, ccl_error_t *err) {
+static ccl_status_t write_explicit(ccl_i_cli_t *cli, const char *spec, ccl_error_t *err) {
     ccl_topology_t *topo = NULL;
     ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
     if (cli->args.csv)
         return ccl_fail(err, CCL_ERR_USAGE,
-                        "expand writes JSON; ccllab topology show --csv --table links prints CSV");
-    CCL_TRY(ccl_i_topology_open(cli, topology_spec(cli), &topo, err));
+                        "it writes JSON; ccllab topology show --csv --table links prints CSV");
+    CCL_TRY(ccl_i_topology_open(cli, spec, &topo, err));
     status = ccl_topology_write_json(topo, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
     ccl_text_fini(&text);
     ccl_topology_destroy(topo);
     return status;
+}
+
+static ccl_status_t run_expand(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return write_explicit(cli, topology_spec(cli), err);
 }
 
 static const char *const edit_accepts[] = {"topology", "fail", "degrade", "scale", "set", NULL};
@@ -94,6 +98,28 @@ const ccl_i_command_t ccl_i_cmd_topology_expand = {
     .accepts = edit_accepts,
     .max_inputs = 1,
     .run = run_expand,
+};
+
+/* ---------------------------------------------------------------- here */
+
+static ccl_status_t run_here(ccl_i_cli_t *cli, ccl_error_t *err) {
+    return write_explicit(cli, "here", err);
+}
+
+static const char *const here_accepts[] = {"fail", "degrade", "scale", "set", NULL};
+const ccl_i_command_t ccl_i_cmd_topology_here = {
+    .name = "topology here",
+    .usage = "[options] [-o FILE.json]",
+    .summary = "this machine's GPUs, links and NICs as explicit JSON",
+    .details =
+        "GPUs and their links by NVML or ROCm SMI, the PCI tree and RDMA NICs by hwloc, as far\n"
+        "as they are there; what they do not say is assumed, with a warning each. The word here\n"
+        "also stands for this machine wherever a cluster is wanted. Without a GPU: exit code 4.\n",
+    .examples = "ccllab topology here -o node.json\n"
+                "ccllab topology show here\n"
+                "ccllab compare -t \"here*2\" -c allreduce\n",
+    .accepts = here_accepts,
+    .run = run_here,
 };
 
 /* ---------------------------------------------------------------- check */

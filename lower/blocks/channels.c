@@ -45,6 +45,7 @@ ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const 
     }
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
     (*out)->limited = schedule->limited;
+    (*out)->piece_bytes = schedule->piece_bytes;
     return CCL_OK;
 }
 
@@ -118,6 +119,8 @@ double ccl_lower_batches(const ccl_schedule_t *schedule, const ccl_topology_t *t
                          const char *proto, double size_bytes, double *chunk_bytes_out) {
     const ccl_collective_t *coll = schedule->coll;
     double share = 0, most = ccl_lower_most_chunk_bytes(topo, proto);
+    if (schedule->piece_bytes > 0)
+        most = fmin(most, schedule->piece_bytes);
     for (uint32_t k = 0; k < coll->nchunks; k++)
         share = coll->chunks[k].share > share ? coll->chunks[k].share : share;
     double bytes = share * (size_bytes > 0 ? size_bytes : 256.0 * (1 << 20));

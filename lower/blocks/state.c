@@ -475,7 +475,9 @@ static ccl_status_t build(const state_t *s, ccl_program_t **out, ccl_error_t *er
         }
     }
     layout_fini(&l);
-    return ccl_program_builder_finish(b, out, err);
+    CCL_TRY(ccl_program_builder_finish(b, out, err));
+    (*out)->piece_bytes = p->piece_bytes;
+    return CCL_OK;
 }
 
 /* ---------------------------------------------------------------- trying */

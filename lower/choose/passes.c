@@ -197,7 +197,9 @@ static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl
             ccl_schedule_builder_add(b, t);
         }
     }
-    return ccl_schedule_builder_finish(b, out, err);
+    CCL_TRY(ccl_schedule_builder_finish(b, out, err));
+    (*out)->piece_bytes = schedule->piece_bytes;
+    return CCL_OK;
 }
 
 /*
@@ -379,6 +381,8 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                              .ordered = options->ordered || schedule->rounds,
                              .task = options->granularity == CCL_GRANULARITY_TASK,
                              .slots = options->slots ? options->slots : LEAST_SLOTS};
+    if (options->executor == CCL_EXECUTOR_ANY) /* others have a rule of their own */
+        how.piece_bytes = schedule->piece_bytes;
     how.no_fuse = how.no_fuse || how.task;
     if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
         how.slots = LEAST_SLOTS;

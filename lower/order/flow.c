@@ -239,6 +239,7 @@ static ccl_status_t rebuild(flow_t *f, ccl_schedule_t **out, ccl_error_t *err) {
     }
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
     (*out)->limited = f->schedule->limited;
+    (*out)->piece_bytes = f->schedule->piece_bytes;
     return CCL_OK;
 }
 

@@ -83,6 +83,7 @@ static ccl_status_t rebuild(const ccl_schedule_t *schedule, const ccl_i_dag_t *d
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
     ccl_origin_set((*out)->origin, "%s", schedule->origin);
     (*out)->limited = schedule->limited;
+    (*out)->piece_bytes = schedule->piece_bytes;
     return CCL_OK;
 }
 

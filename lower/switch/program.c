@@ -374,6 +374,7 @@ static ccl_status_t build(blocks_t *b, const char *proto, ccl_program_t **out, c
     }
     CCL_TRY(ccl_program_builder_finish(p, out, err));
     (*out)->algorithm_only = true;
+    (*out)->piece_bytes = w->schedule->piece_bytes;
     return CCL_OK;
 }
 

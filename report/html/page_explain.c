@@ -236,9 +236,12 @@ static void change_table(const json_t *root, ccl_text_t *out) {
 
     if (json_array_size(list) == 0)
         return; /* none was tried */
-    ccl_text_printf(out,
-                    "<div class=\"scroll\"><table class=\"changes\"><tr><th>change</th>"
-                    "<th>time (us)</th><th>change (%%)</th><th>of</th><th>said as</th></tr>\n");
+    ccl_text_printf(
+        out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"changes tried\">"
+             "<table class=\"changes\"><caption>What would help</caption><tr>"
+             "<th scope=\"col\" class=\"words\">change</th><th scope=\"col\">time (us)</th>"
+             "<th scope=\"col\">change (%%)</th><th scope=\"col\">of</th>"
+             "<th scope=\"col\" class=\"words\">said as</th></tr>\n");
     for (size_t i = 0; i < json_array_size(list) && told < TOLD_CHANGES; i++) {
         const json_t *change = json_array_get(list, i);
         const json_t *ran = json_object_get(change, "time_s");
@@ -261,32 +264,64 @@ static void change_table(const json_t *root, ccl_text_t *out) {
                         json_array_size(list));
 }
 
-ccl_status_t ccl_i_page_explanation(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
-    static const ccl_i_page_fact_t facts[] = {
-        {"time_s", "time (us)", 1e6},
-        {"bound_s", "bound (us)", 1e6},
-        {"gap", "time / bound", 0},
-        {"busbw_GBps", "busbw (GB/s)", 0},
-        {"granularity", "level", 0},
-        {"batches", "micro-batches", 0},
-        {"path_transfers", "transfers on the critical path", 0}};
-    static const ccl_i_page_fact_t on_cut = {
-        "path_share", "share of the critical path on the links of the bound, or of cuts alike (%)",
-        100};
+/** The greatest cause and the best change. */
+static void answer(ccl_i_page_t *page, const json_t *root) {
+    const json_t *cause = NULL, *list = json_object_get(root, "causes");
+    const json_t *change = json_array_get(json_object_get(root, "changes"), 0);
+    double time_s = ccl_i_page_number(root, "time_s");
+    double with_s = ccl_i_page_number(change, "time_s");
+    char size[32], time[40], name[160] = "", best[400] = "";
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!cause || ccl_i_page_number(json_array_get(list, i), "time_s") >
+                          ccl_i_page_number(cause, "time_s"))
+            cause = json_array_get(list, i);
+    for (uint32_t i = 0; cause && i < CCL_PATH_CAUSES; i++)
+        if (strcmp(ccl_i_page_string(cause, "cause"), cause_name(i)) == 0)
+            snprintf(name, sizeof(name), "%s%s%.60s", ccl_i_path_cause_text((ccl_path_cause_t)i),
+                     ccl_i_page_string(cause, "kind")[0] ? ", " : "",
+                     ccl_i_page_string(cause, "kind"));
+    if (with_s < time_s)
+        snprintf(best, sizeof(best), "; of what was tried, this helps most: %.250s (%.0f %% less)",
+                 ccl_i_page_string(change, "what"), 100 * (1 - with_s / time_s));
+    ccl_i_page_answer(page, "%s of %s takes %s; what limits: %s (%.0f %% of its critical path)%s.",
+                      ccl_i_page_string(root, "input"),
+                      ccl_format_bytes(ccl_i_page_number(root, "size_bytes"), size, sizeof(size)),
+                      ccl_i_page_time(time_s, time, sizeof(time)), name,
+                      100 * ccl_i_page_number(cause, "time_s") / time_s, best);
+}
+
+ccl_status_t ccl_i_page_explanation(ccl_i_page_t *page, const ccl_json_doc_t *doc,
+                                    ccl_error_t *err) {
+    static const ccl_i_page_column_t facts[] = {
+        {"time_s", "time", PAGE_TIME},
+        {"bound_s", "bound", PAGE_TIME},
+        {"gap", "time / bound", PAGE_NUMBER},
+        {"busbw_GBps", "busbw (GB/s)", PAGE_NUMBER},
+        {"speedup_over_nccl", "as fast as NCCL's choice", PAGE_TIMES},
+        {"granularity", "level", PAGE_TEXT},
+        {"batches", "micro-batches", PAGE_NUMBER},
+        {"path_transfers", "transfers on the critical path", PAGE_NUMBER}};
+    static const ccl_i_page_column_t on_cut = {
+        "path_share", "share of the critical path on the links of the bound, or of cuts alike",
+        PAGE_PERCENT};
     const json_t *cut = json_object_get(doc->root, "cut");
+    ccl_text_t *out = &page->body;
     ccl_picture_t *picture = NULL;
     char name[121];
 
     CCL_TRY(ccl_report_draw_explanation(doc, &picture, err)); /* checks the document too */
-    ccl_file_title(json_string_value(json_object_get(doc->root, "input")), name, sizeof(name));
-    ccl_text_printf(out, "<h2>Why ");
-    ccl_text_add_xml(out, name);
-    ccl_text_printf(out, " takes its time</h2>\n<div class=\"scroll\"><table>");
+    answer(page, doc->root);
+    ccl_file_title(ccl_i_page_string(doc->root, "input"), name, sizeof(name));
+    ccl_i_page_begin(page, "Why %s takes its time", name);
+    ccl_i_page_scroll(out, "figures of the run");
+    ccl_text_printf(out, "<table><tbody>");
     ccl_i_page_facts(out, doc->root, facts, CCL_ARRAY_LEN(facts));
     ccl_i_page_facts(out, cut, &on_cut, 1);
-    ccl_text_printf(out, "</table></div>\n");
+    ccl_text_printf(out, "</tbody></table></div>\n");
     change_table(doc->root, out);
     CCL_TRY(ccl_i_page_picture(picture, out, err));
-    CCL_TRY(ccl_report_draw_idle(doc, 1, CCL_NONE, &picture, err));
-    return ccl_i_page_picture(picture, out, err);
+    CCL_TRY(ccl_i_page_idle(page, doc, err));
+    ccl_i_page_end(page);
+    return CCL_OK;
 }

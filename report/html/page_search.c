@@ -301,9 +301,12 @@ static ccl_status_t read_search(const ccl_json_doc_t *doc, search_t *out, ccl_er
 static void best_table(const part_t *part, ccl_text_t *out) {
     char size[32];
 
-    ccl_text_printf(out, "<div class=\"scroll\"><table class=\"searched\"><tr><th>size</th>"
-                         "<th>best</th><th>time (us)</th><th>bound (us)</th><th>of the bound</th>"
-                         "<th>points</th><th>settings, origin</th></tr>\n");
+    ccl_i_page_scroll(out, "the best of each size");
+    ccl_text_printf(out, "<table class=\"searched\"><caption>The best of each size</caption><tr>"
+                         "<th scope=\"col\">size</th><th scope=\"col\">best</th>"
+                         "<th scope=\"col\">time (us)</th><th scope=\"col\">bound (us)</th>"
+                         "<th scope=\"col\">time / bound</th><th scope=\"col\">points</th>"
+                         "<th scope=\"col\" class=\"words\">settings, origin</th></tr>\n");
     for (uint32_t from = 0, to; from < part->n; from = to) {
         const tried_t *best = &part->list[from];
 
@@ -312,11 +315,11 @@ static void best_table(const part_t *part, ccl_text_t *out) {
                         ccl_format_bytes(best->size_bytes, size, sizeof(size)));
         ccl_text_add_xml(out, best->with);
         ccl_text_printf(out,
-                        "</td><td class=\"n win\">%.5g</td><td class=\"n\">%.5g</td>"
-                        "<td class=\"n\">%.5g</td><td class=\"n\">%u</td><td><code>",
+                        "</td><td class=\"n win\">%.4g</td><td class=\"n\">%.4g</td>"
+                        "<td class=\"n\">%.4g</td><td class=\"n\">%u</td><td><code>",
                         best->time_s * 1e6, best->bound_s * 1e6, best->time_s / best->bound_s,
                         to - from);
-        ccl_text_add_xml(out, best->settings);
+        ccl_i_page_settings(out, best->settings);
         ccl_text_printf(out, "</code><br><span class=\"dim\">");
         ccl_text_add_xml(out, best->origin);
         ccl_text_printf(out, "</span></td></tr>\n");
@@ -367,8 +370,16 @@ static ccl_status_t draw_part(const part_t *part, ccl_arena_t *arena, ccl_pictur
         const tried_t *t = &part->list[i];
         const char **name = bsearch(&t->with, names, plot.nkinds, sizeof(*names), by_text);
 
+        ccl_text_t settings = {0};
+        const char *about;
+
+        ccl_i_page_settings(&settings, t->settings);
+        about = settings.data ? ccl_arena_strdup(arena, settings.data) : NULL;
+        ccl_text_fini(&settings);
+        if (!about)
+            return ccl_fail_nomem(err);
         points[i] = (ccl_draw_point_t){t->size_bytes, t->time_s / t->bound_s,
-                                       (uint32_t)(name - names), t->settings};
+                                       (uint32_t)(name - names), about};
     }
     qsort(points, part->n, sizeof(*points), by_kind);
     snprintf(title, sizeof(title), "%.100s on %.120s: %u points", part->collective, part->topology,
@@ -388,9 +399,11 @@ static ccl_status_t knob_table(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
     CCL_TRY(ccl_json_array(&knobs, false, &n, err));
     if (n == 0)
         return CCL_OK;
-    ccl_text_printf(out,
-                    "<div class=\"scroll\"><table class=\"knobs\"><tr><th>knob</th>"
-                    "<th>value</th><th>runs</th><th>best at sizes</th><th>slowdown</th></tr>\n");
+    ccl_i_page_scroll(out, "what each value of a knob costs");
+    ccl_text_printf(out, "<table class=\"knobs\"><caption>What each value of a knob costs</caption>"
+                         "<tr><th scope=\"col\">knob</th><th scope=\"col\">value</th>"
+                         "<th scope=\"col\">runs</th><th scope=\"col\">best at sizes</th>"
+                         "<th scope=\"col\">slowdown</th></tr>\n");
     for (size_t i = 0; i < n; i++) {
         ccl_json_at_t at = ccl_json_element(&knobs, i);
         const char *knob, *value;
@@ -416,20 +429,16 @@ static ccl_status_t knob_table(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_e
     return CCL_OK;
 }
 
-static ccl_status_t section(const ccl_json_doc_t *doc, search_t *s, const part_t *part,
-                            ccl_text_t *out, ccl_error_t *err) {
+static ccl_status_t section(ccl_i_page_t *page, const ccl_json_doc_t *doc, search_t *s,
+                            const part_t *part, ccl_error_t *err) {
+    ccl_text_t *out = &page->body;
     ccl_picture_t *picture = NULL;
     char name[121];
 
     ccl_file_title(doc->name, name, sizeof(name));
-    ccl_text_printf(out, "<h2>");
-    ccl_text_add_xml(out, part->collective);
-    ccl_text_printf(out, " on ");
-    ccl_text_add_xml(out, part->topology);
-    ccl_text_printf(out,
-                    ": what was tried</h2>\n<p class=\"dim\">%u points with a time, %u without; "
-                    "ccllab ",
-                    part->n, part->refused);
+    ccl_i_page_begin(page, "%s on %s: what was tried", part->collective, part->topology);
+    ccl_text_printf(out, "<p class=\"dim\">%u points with a time, %u without; ccllab ", part->n,
+                    part->refused);
     ccl_text_add_xml(out, part->tool);
     if (part->profile[0]) {
         ccl_text_printf(out, "; profile ");
@@ -449,14 +458,46 @@ static ccl_status_t section(const ccl_json_doc_t *doc, search_t *s, const part_t
     return ccl_i_page_picture(picture, out, err);
 }
 
-ccl_status_t ccl_i_page_search(const ccl_json_doc_t *doc, ccl_text_t *out, ccl_error_t *err) {
+/** The best point of 64M, or of the largest size, beside NCCL's choice where the result has it. */
+static void answer(ccl_i_page_t *page, const ccl_json_doc_t *doc, const part_t *part) {
+    const json_t *sizes = json_object_get(doc->root, "sizes");
+    const tried_t *best = NULL;
+    ccl_text_t settings = {0};
+    char size[32], beside[120] = "", plain[400];
+
+    for (uint32_t from = 0; from < part->n; from = next_size(part, from))
+        if (!best || best->size_bytes != 0x1p26)
+            best = &part->list[from];
+    if (!best)
+        return;
+    for (size_t i = 0; i < json_array_size(sizes); i++) {
+        const json_t *at = json_array_get(sizes, i);
+        double speedup = ccl_i_page_number(at, "speedup_over_nccl");
+
+        if (isfinite(speedup) &&
+            ccl_i_page_number(json_object_get(at, "best"), "size_bytes") == best->size_bytes)
+            snprintf(beside, sizeof(beside), "%.2f times as fast as NCCL's choice (nccl), ",
+                     speedup);
+    }
+    ccl_i_page_settings(&settings, best->settings);
+    snprintf(plain, sizeof(plain), "%s", settings.data ? settings.data : "");
+    ccl_text_fini(&settings);
+    ccl_i_page_answer(page, "%s on %s: at %s use %s: %s%.0f %% above the bound.", part->collective,
+                      part->topology, ccl_format_bytes(best->size_bytes, size, sizeof(size)), plain,
+                      beside, 100 * (best->time_s / best->bound_s - 1));
+}
+
+ccl_status_t ccl_i_page_search(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err) {
     search_t s;
     ccl_status_t status = read_search(doc, &s, err);
 
-    for (uint32_t i = 0; status == CCL_OK && i < s.n; i++)
-        status = section(doc, &s, &s.parts[i], out, err);
-    if (status == CCL_OK)
-        status = knob_table(doc, out, err);
+    for (uint32_t i = 0; status == CCL_OK && i < s.n; i++) {
+        answer(page, doc, &s.parts[i]);
+        status = section(page, doc, &s, &s.parts[i], err);
+        if (status == CCL_OK && i + 1 == s.n)
+            status = knob_table(doc, &page->body, err);
+        ccl_i_page_end(page);
+    }
     search_fini(&s);
     return status;
 }

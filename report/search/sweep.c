@@ -263,6 +263,7 @@ ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_
     uint32_t nsizes = about->cases[0].tuning->nsizes, n = about->ncases;
     ccl_draw_curve_t *curves = calloc(n, sizeof(*curves));
     double *values = calloc((size_t)n * nsizes, sizeof(*values));
+    double factor = 0;
     char title[200];
     ccl_status_t status = curves && values ? CCL_OK : ccl_fail_nomem(err);
 
@@ -271,14 +272,21 @@ ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_
             const ccl_tune_run_t *run = best_of(&about->cases[i], s);
 
             values[(size_t)i * nsizes + s] = run ? run->result.busbw_GBps : NAN;
+            if (run && run->result.time_s > 0)
+                factor = run->result.busbw_GBps * 1e9 * run->result.time_s /
+                         about->cases[i].tuning->sizes_bytes[s];
         }
         curves[i] = (ccl_draw_curve_t){about->cases[i].name, values + (size_t)i * nsizes};
     }
     snprintf(title, sizeof(title), "%.60s, tuned: %.80s and others", about->collective,
              about->cases[0].name);
     if (status == CCL_OK) {
-        ccl_draw_busbw_t plot = {title,  nsizes, n, about->cases[0].tuning->sizes_bytes,
-                                 curves, NULL};
+        ccl_draw_busbw_t plot = {.title = title,
+                                 .nsizes = nsizes,
+                                 .ncurves = n,
+                                 .sizes_bytes = about->cases[0].tuning->sizes_bytes,
+                                 .curves = curves,
+                                 .factor = factor};
         status = ccl_draw_busbw(&plot, 1, out, err);
     }
     free(curves);

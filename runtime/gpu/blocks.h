@@ -181,7 +181,7 @@ CCL_GPU_FN void ccl_gpu_moved(const ccl_gpu_run_t *run, ccl_gpu_life_t *life) {
 
 #ifdef CCL_KERNEL_TYPE
 #include "runtime/gpu/kernel.h"
-#else
+#elif !defined(CCL_GPU_PARTS) /* of a stand-alone kernel, which has steps of its own */
 
 /* ---------------------------------------------------------------- the interpreter */
 

@@ -260,7 +260,7 @@ CCL_GPU_FN uint64_t ccl_gpu_slot_bytes(uint32_t protocol, uint64_t bytes) {
     return protocol == CCL_DEVICE_SIMPLE ? bytes : (lines ? lines : 1) * line;
 }
 
-#ifndef CCL_KERNEL_TYPE
+#if !defined(CCL_KERNEL_TYPE) && !defined(CCL_GPU_PARTS)
 CCL_GPU_FN void ccl_gpu_move_span(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                                   const ccl_device_unit_t *unit, const ccl_device_step_t *step,
                                   uint64_t batch, ccl_gpu_span_t *span) {

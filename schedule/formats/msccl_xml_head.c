@@ -148,11 +148,13 @@ void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
         MAX,
         ROOT,
         ORIGIN,
+        PIECE,
         N
     };
     static const char *const names[N] = {"name",     "proto",    "nchannels", "nchunksperloop",
                                          "ngpus",    "coll",     "inplace",   "outofplace",
-                                         "minBytes", "maxBytes", "root",      "origin"};
+                                         "minBytes", "maxBytes", "root",      "origin",
+                                         "piece"};
     const char *v[N];
     int64_t ngpus, nchunks, nchannels, root = 0;
     if (!ccl_i_msccl_pick(r, "algo", atts, names, N, OUTOFPLACE, v))
@@ -183,6 +185,8 @@ void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
                             (v[MAX] ? 0 : CCL_ATTRIBUTE_MAXBYTES);
     if ((v[MIN] && !byte_limit(r, "minBytes", v[MIN], &r->min_bytes)) ||
         (v[MAX] && !byte_limit(r, "maxBytes", v[MAX], &r->max_bytes)))
+        return;
+    if (v[PIECE] && !byte_limit(r, "piece", v[PIECE], &r->piece_bytes))
         return;
     if (v[ROOT] && !ccl_i_msccl_number(r, "algo", "root", v[ROOT], 0, ngpus - 1, &root))
         return;

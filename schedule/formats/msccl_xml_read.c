@@ -503,6 +503,7 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
     }
     CCL_TRY(ccl_program_builder_finish(b, out, r->err));
     (*out)->missing_attributes = r->missing_attributes;
+    (*out)->piece_bytes = r->piece_bytes;
     ccl_origin_set((*out)->origin, "%s", r->origin);
     return CCL_OK;
 }

@@ -27,6 +27,7 @@ typedef struct ccl_i_msccl_reader {
     bool in_place, out_of_place;
     double min_bytes, max_bytes;
     uint32_t missing_attributes;
+    double piece_bytes;
 
     uint32_t gpus_seen, rank, gpu_first_tb;
     uint8_t *gpu_seen;    /* [ngpus] */

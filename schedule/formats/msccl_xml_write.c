@@ -54,6 +54,8 @@ static void write_algo(const ccl_program_t *p, ccl_text_t *out) {
         add(out, " origin=");
         ccl_i_xml_text(p->origin, out);
     }
+    if (p->piece_bytes > 0)
+        ccl_text_printf(out, " piece=\"%.0f\"", p->piece_bytes);
     add(out, ">\n");
 }
 

@@ -305,12 +305,13 @@ static ccl_status_t read_collective(const ccl_json_at_t *at, ccl_collective_t **
 typedef struct head {
     const char *name, *origin;
     bool limited, rounds;
+    double piece_bytes;
 } head_t;
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format", "name",   "origin",    "collective", "limited",
-                                       "rounds", "groups", "transfers", NULL};
+    static const char *const keys[] = {"format", "name",   "origin",    "collective",  "limited",
+                                       "rounds", "groups", "transfers", "piece_bytes", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");
@@ -323,11 +324,15 @@ static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_colle
     ccl_json_at_t origin_at = ccl_json_member(root, "origin");
     ccl_json_at_t limited_at = ccl_json_member(root, "limited");
     ccl_json_at_t rounds_at = ccl_json_member(root, "rounds");
+    ccl_json_at_t piece_at = ccl_json_member(root, "piece_bytes");
     ccl_json_at_t coll_at = ccl_json_member(root, "collective");
     CCL_TRY(ccl_json_string(&name_at, false, &head->name, err));
     CCL_TRY(ccl_json_string(&origin_at, false, &head->origin, err));
     CCL_TRY(ccl_json_bool(&limited_at, false, &head->limited, err));
     CCL_TRY(ccl_json_bool(&rounds_at, false, &head->rounds, err));
+    CCL_TRY(ccl_json_number(&piece_at, false, &head->piece_bytes, err));
+    if (head->piece_bytes < 0 || head->piece_bytes > 0x1p63)
+        return ccl_json_fail(&piece_at, err, "piece_bytes: a number of bytes up to 2^63 is needed");
     return read_collective(&coll_at, out, err);
 }
 
@@ -462,6 +467,7 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
         ccl_origin_set((*out)->origin, "%s", head.origin);
         (*out)->limited = head.limited;
         (*out)->rounds = head.rounds;
+        (*out)->piece_bytes = head.piece_bytes;
     }
 end:
     ccl_json_fini(&doc);
@@ -515,6 +521,8 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
         ccl_text_printf(out, ",\n  \"limited\": true");
     if (schedule->rounds)
         ccl_text_printf(out, ",\n  \"rounds\": true");
+    if (schedule->piece_bytes > 0)
+        ccl_text_printf(out, ",\n  \"piece_bytes\": %.0f", schedule->piece_bytes);
     for (uint32_t g = 0; g < schedule->ngroups; g++) {
         ccl_text_printf(out, g ? ",\n    [" : ",\n  \"groups\": [\n    [");
         for (uint32_t i = 0; i < schedule->groups[g].n; i++)

@@ -1,6 +1,6 @@
 /*
- * What a tuning has found, for libraries that run it: programs per range of sizes, ring orders for
- * NCCL_GRAPH_FILE, and a table for NCCL's example tuner plugin.
+ * What a tuning has found, for libraries that run it: programs per range of sizes, and ring orders
+ * for NCCL_GRAPH_FILE.
  */
 #include "search/export/export.h"
 
@@ -22,54 +22,140 @@ static int by_time(const void *a, const void *b) {
     return x->run < y->run ? -1 : x->run > y->run;
 }
 
-/* The fastest at a size that the executor can run, in its limits; NULL: none. */
-static ccl_status_t best_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                                 uint32_t size, ccl_executor_t executor, ccl_export_t *out,
-                                 ccl_error_t *err) {
-    enum { MOST = 12 };
-    timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
+uint32_t ccl_export_plan_multiple(const ccl_program_t *program) {
+    uint32_t most = 1;
+    for (uint32_t r = 0; r < program->nranks; r++) {
+        for (uint32_t b = 0; b < CCL_BUF_SCRATCH; b++) {
+            uint32_t len = program->buffer_len[3 * (size_t)r + b];
+            most = len > most ? len : most;
+        }
+    }
+    return 16 * most;
+}
+
+/* Its executor ends a program that calls it with a message that does not divide. */
+static ccl_status_t fits(const ccl_topology_t *topo, const ccl_program_t *program,
+                         double size_bytes, ccl_error_t *err) {
+    uint32_t multiple = ccl_export_plan_multiple(program);
+    ccl_text_t text = {0};
+    if (fmod(size_bytes, multiple) != 0)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "MSCCL++ runs it with messages that are multiples of %u bytes, which %.0f "
+                        "is not",
+                        multiple, size_bytes);
+    ccl_status_t status = ccl_program_write_mscclpp(program, topo, &text, err);
+    bool as_simple = status == CCL_OK && strcmp(program->proto, "Simple") != 0 &&
+                     !strstr(text.data, "\"protocol\": \"LL\"");
+    ccl_text_fini(&text);
+    return as_simple ? ccl_fail(err, CCL_UNSUPPORTED, "as a plan it is no faster than with Simple")
+                     : status;
+}
+
+/* What is looked for: a program for a size and those around it. */
+typedef struct search {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    const ccl_collective_t *want;
+    const ccl_tuning_t *tuning;
+    const ccl_tune_target_t *target;
+    uint32_t size;
+    double min_bytes, max_bytes;
+} search_t;
+
+/* What is tried of a point: it as it is, or otherwise. */
+typedef struct attempt {
+    uint32_t run;
+    const char *proto; /* NULL: the point's */
+    uint32_t channels; /* 0: the point's */
+} attempt_t;
+
+/* A point's program, kept where it is the fastest so far. @param fits_out  it is one that fits. */
+static ccl_status_t try_point(const search_t *s, attempt_t at, ccl_export_t *out, bool *fits_out,
+                              ccl_error_t *err) {
+    double values[CCL_KNOBS];
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_tune_target_t target = *s->target;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_topology_t *own = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    memcpy(values, s->tuning->points[s->tuning->runs[at.run].point].values, sizeof values);
+    if (at.channels)
+        values[CCL_KNOB_CHANNELS] = at.channels;
+    ccl_status_t status = ccl_tune_cluster(s->topo, values, &own, &why);
+    const ccl_topology_t *topo = own ? own : s->topo;
+    sim.size_bytes = s->tuning->sizes_bytes[s->size];
+    target.proto = at.proto;
+    if (status == CCL_OK)
+        status = ccl_tune_program(s->ctx, topo, s->want, values, sim.size_bytes, &target, &program,
+                                  NULL, &why);
+    if (status == CCL_OK) {
+        program->min_bytes = s->min_bytes;
+        program->max_bytes = s->max_bytes;
+        if (s->target->plan)
+            status = fits(s->topo, program, sim.size_bytes, &why);
+    }
+    *fits_out = status == CCL_OK;
+    if (status == CCL_OK)
+        status = ccl_sim_program(s->ctx, topo, NULL, program, &sim, &result, &why);
+    if (status == CCL_OK && result->time_s < out->time_s) {
+        ccl_program_destroy(out->program);
+        *out = (ccl_export_t){program, at.run, result->time_s};
+        program = NULL;
+    }
+    ccl_program_destroy(program);
+    ccl_sim_result_destroy(result);
+    ccl_topology_destroy(own);
+    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
+        return CCL_OK; /* beyond its limits */
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
+/*
+ * For MSCCL++, which has the protocols Simple and LL. Where a message does not divide, as by 14
+ * rings, a power of two of channels may.
+ */
+static ccl_status_t try_plans(const search_t *s, uint32_t run, bool ll, ccl_export_t *out,
+                              ccl_error_t *err) {
+    static const uint32_t channels[] = {0, 16, 8, 4, 2, 1};
+    bool ok = false;
+    for (size_t c = 0; c < CCL_ARRAY_LEN(channels) && !ok; c++) {
+        CCL_TRY(try_point(s, (attempt_t){run, "Simple", channels[c]}, out, &ok, err));
+        if (ok && ll)
+            CCL_TRY(try_point(s, (attempt_t){run, "LL", channels[c]}, out, &ok, err));
+    }
+    return CCL_OK;
+}
+
+/* The fastest at a size that fits; NULL: none. */
+static ccl_status_t best_program(const search_t *s, ccl_export_t *out, ccl_error_t *err) {
+    enum { MOST = 12 };
+    const ccl_tuning_t *tuning = s->tuning;
+    timed_t *list = malloc((tuning->nruns + (size_t)1) * sizeof *list);
+    bool ll = s->target->plan && ccl_model_has_protocol(s->topo, "LL");
     uint32_t n = 0;
     ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; list && i < tuning->nruns; i++)
-        if (tuning->runs[i].size == size && !tuning->runs[i].estimate &&
+        if (tuning->runs[i].size == s->size && !tuning->runs[i].estimate &&
             tuning->runs[i].result.status == CCL_OK)
             list[n++] = (timed_t){tuning->runs[i].result.time_s, i};
     if (list)
         qsort(list, n, sizeof *list, by_time);
-    sim.size_bytes = tuning->sizes_bytes[size];
     out->time_s = INFINITY;
     for (uint32_t i = 0, tried = 0; i < n && tried < MOST && status == CCL_OK; i++) {
-        const ccl_tune_run_t *run = &tuning->runs[list[i].run];
-        const double *values = tuning->points[run->point].values;
-        ccl_program_t *program = NULL;
-        ccl_sim_result_t *result = NULL;
-        ccl_topology_t *own = NULL;
-        ccl_error_t why = CCL_ERROR_INIT;
+        const double *values = tuning->points[tuning->runs[list[i].run].point].values;
         /* None is faster than as it was tuned, but for chance: done when that is slower. */
-        if (run->result.time_s > out->time_s || !ccl_tune_can_be_had(values) ||
+        if (list[i].time_s > out->time_s || !ccl_tune_can_be_had(values) ||
             (i > 0 && list[i].time_s == list[i - 1].time_s))
             continue;
         tried++;
-        status = ccl_tune_cluster(topo, values, &own, &why);
-        if (status == CCL_OK)
-            status = ccl_tune_program(ctx, own ? own : topo, want, values, sim.size_bytes, executor,
-                                      &program, NULL, &why);
-        if (status == CCL_OK)
-            status = ccl_sim_program(ctx, own ? own : topo, NULL, program, &sim, &result, &why);
-        if (status == CCL_OK && result->time_s < out->time_s) {
-            ccl_program_destroy(out->program);
-            *out = (ccl_export_t){program, list[i].run, result->time_s};
-            program = NULL;
-        }
-        ccl_program_destroy(program);
-        ccl_sim_result_destroy(result);
-        ccl_topology_destroy(own);
-        if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
-            status = CCL_OK; /* beyond its limits: the next */
-        else if (status != CCL_OK && err)
-            *err = why;
+        bool ok;
+        if (s->target->plan)
+            status = try_plans(s, list[i].run, ll, out, err);
+        else
+            status = try_point(s, (attempt_t){.run = list[i].run}, out, &ok, err);
     }
     free(list);
     return status;
@@ -91,10 +177,10 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                                 ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
-                                 ccl_error_t *err) {
+static ccl_status_t export(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                           const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                           const ccl_tune_target_t *target, ccl_export_t **out, uint32_t *n_out,
+                           ccl_error_t *err) {
     ccl_export_t *list = calloc(tuning->nsizes + (size_t)1, sizeof *list);
     uint32_t n = 0;
     ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
@@ -105,13 +191,12 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
         ccl_export_t next = {0};
         double first = s > 0 ? boundary(tuning, s) : tuning->sizes_bytes[0];
         double last = s + 1 < tuning->nsizes ? boundary(tuning, s + 1) - 1 : tuning->sizes_bytes[s];
-        status = best_program(ctx, topo, want, tuning, s, executor, &next, err);
+        search_t search = {ctx, topo, want, tuning, target, s, first, last};
+        status = best_program(&search, &next, err);
         if (!next.program || status != CCL_OK) {
             ccl_program_destroy(next.program);
             continue;
         }
-        next.program->min_bytes = first;
-        next.program->max_bytes = last;
         if (n > 0 && list[n - 1].program->max_bytes + 1 == first) { /* the same goes on? */
             double min_bytes = list[n - 1].program->min_bytes;
             next.program->min_bytes = min_bytes;
@@ -133,6 +218,22 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
     *out = list;
     *n_out = n;
     return CCL_OK;
+}
+
+ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                                 ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
+                                 ccl_error_t *err) {
+    ccl_tune_target_t target = {.executor = executor};
+    return export(ctx, topo, want, tuning, &target, out, n_out, err);
+}
+
+ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              const ccl_collective_t *want, const ccl_tuning_t *tuning,
+                              bool in_place, ccl_export_t **out, uint32_t *n_out,
+                              ccl_error_t *err) {
+    ccl_tune_target_t target = {.plan = true, .out_of_place = !in_place};
+    return export(ctx, topo, want, tuning, &target, out, n_out, err);
 }
 
 /* ---------------------------------------------------------------- ring orders */
@@ -314,69 +415,5 @@ ccl_status_t ccl_export_nccl_graph(const ccl_ctx_t *ctx, const ccl_topology_t *t
     ccl_schedule_destroy(ring);
     ccl_collective_destroy(want);
     ccl_routes_destroy(r.routes);
-    return status;
-}
-
-/* ---------------------------------------------------------------- tuner plugin */
-
-static ccl_status_t fastest(ccl_predictor_t *p, ccl_collective_kind_t kind, double size_bytes,
-                            ccl_nccl_choice_t *out, ccl_error_t *err) {
-    const ccl_nccl_setup_t *setup = ccl_predictor_setup(p);
-    double best_s = INFINITY;
-    for (int algo = CCL_NCCL_RING; algo < CCL_NCCL_P2P; algo++) {
-        for (int proto = CCL_NCCL_LL; proto <= CCL_NCCL_SIMPLE; proto++) {
-            ccl_prediction_t run;
-            if (!ccl_nccl_may(setup, kind, (ccl_nccl_algo_t)algo, (ccl_nccl_proto_t)proto))
-                continue;
-            ccl_nccl_choice_t choice = ccl_nccl_channels(setup, kind, (ccl_nccl_algo_t)algo,
-                                                         (ccl_nccl_proto_t)proto, size_bytes);
-            CCL_TRY(ccl_predictor_run(p, kind, 0, size_bytes, &choice, &run, err));
-            if (run.time_s < best_s) {
-                best_s = run.time_s;
-                *out = run.choice;
-            }
-        }
-    }
-    return CCL_OK;
-}
-
-ccl_status_t ccl_export_nccl_tuner(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                   const ccl_profile_t *profile, ccl_collective_kind_t kind,
-                                   const double *sizes_bytes, uint32_t nsizes, ccl_text_t *out,
-                                   ccl_error_t *err) {
-    static const char *const protos[] = {"ll", "ll128", "simple"};
-    ccl_predictor_t *p = NULL;
-    ccl_nccl_choice_t *choices = calloc(nsizes + (size_t)1, sizeof *choices);
-    ccl_status_t status = choices ? CCL_OK : ccl_fail_nomem(err);
-    if (!ccl_export_nccl_asks(kind))
-        status = ccl_fail(err, CCL_UNSUPPORTED,
-                          "NCCL asks its tuner for allreduce, allgather, reducescatter, broadcast "
-                          "and reduce only, not for %s",
-                          ccl_collective_kind_name(kind));
-    if (status == CCL_OK)
-        status = ccl_export_nccl_tuner_check(topo, profile, err);
-    if (status == CCL_OK)
-        status = ccl_predictor_create(ctx, topo, profile, 0, &p, err);
-    for (uint32_t s = 0; s < nsizes && status == CCL_OK; s++)
-        status = fastest(p, kind, sizes_bytes[s], &choices[s], err);
-    if (status == CCL_OK)
-        ccl_text_printf(out, "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,"
-                             "nNodes,nRanks,numPipeOps,regBuff\n");
-    for (uint32_t s = 0, first = 0; s < nsizes && status == CCL_OK; s++) {
-        const ccl_nccl_choice_t *a = &choices[s], *b = s + 1 < nsizes ? &choices[s + 1] : NULL;
-        if (b && a->algo == b->algo && a->proto == b->proto && a->channels == b->channels)
-            continue;
-        double low =
-            first > 0 ? ceil(sqrt(sizes_bytes[first - 1] * sizes_bytes[first])) : sizes_bytes[0];
-        double high = b ? ceil(sqrt(sizes_bytes[s] * sizes_bytes[s + 1])) - 1 : sizes_bytes[s];
-        ccl_text_printf(out, "%s,%.0f,%.0f,%s,%s,%u,%u,%u,-1,-1\n", ccl_collective_kind_name(kind),
-                        low, high, ccl_nccl_algo_name(a->algo), protos[a->proto], a->channels,
-                        ccl_predictor_setup(p)->nservers, topo->nranks);
-        first = s + 1;
-    }
-    if (status == CCL_OK && out->nomem)
-        status = ccl_fail_nomem(err);
-    ccl_predictor_destroy(p);
-    free(choices);
     return status;
 }

@@ -110,7 +110,7 @@ static ccl_status_t make_programs(job_t *j, const ccl_collective_t *want, ccl_er
         if (status == CCL_OK)
             status =
                 ccl_tune_program(j->ctx, own ? own : j->topo, want, values_of(j, i), size_of(j, i),
-                                 CCL_EXECUTOR_ANY, &j->programs[i], &j->ways[i], &why);
+                                 &(ccl_tune_target_t){0}, &j->programs[i], &j->ways[i], &why);
         ccl_topology_destroy(own);
         CCL_TRY(told(&j->r->points[i], status, &why, err));
     }

@@ -162,21 +162,28 @@ ccl_status_t ccl_tune_cluster(const ccl_topology_t *topo, const double values[CC
 /** Nothing of the point is a constant that nobody can choose (knobs latency, overhead, tb_rate). */
 bool ccl_tune_can_be_had(const double values[CCL_KNOBS]);
 
+/** What a program of a point is made for; zeros: as it was tuned. */
+typedef struct ccl_tune_target {
+    ccl_executor_t executor; /**< lowered within its limits; not CCL_EXECUTOR_ANY: at algorithm
+                                  level, a block per connection where the point shares them, so it
+                                  may be slower than what was tuned */
+    bool plan;               /**< for a plan of MSCCL++: likewise, but without limits */
+    bool out_of_place;       /**< as ccl_lower_options_t.out_of_place */
+    const char *proto;       /**< NULL: the point's */
+} ccl_tune_target_t;
 /**
  * The schedule and program of a point at a size, made again as ccl_tune() made them.
  *
  * @param topo      the cluster as the point has it: ccl_tune_cluster().
  * @param values    of a point (ccl_tune_point_t.values).
- * @param executor  lowered within its limits; not CCL_EXECUTOR_ANY: at algorithm level, a block per
- *                  connection where the point shares them, so it may be slower than what was tuned.
  * @param out       proven; destroy with ccl_program_destroy().
  * @param way_out   NULL, or how it was lowered.
  * @retval CCL_UNSUPPORTED  it does not fit the executor.
  */
 ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const double values[CCL_KNOBS],
-                              double size_bytes, ccl_executor_t executor, ccl_program_t **out,
-                              ccl_way_t *way_out, ccl_error_t *err);
+                              double size_bytes, const ccl_tune_target_t *target,
+                              ccl_program_t **out, ccl_way_t *way_out, ccl_error_t *err);
 
 CCL_END_DECLS
 #endif

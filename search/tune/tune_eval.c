@@ -206,8 +206,8 @@ ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, c
 }
 
 /* What an executor can run: it knows no levels and no blocks that connections share. */
-static ccl_way_t within(ccl_way_t way, ccl_executor_t executor) {
-    if (executor == CCL_EXECUTOR_ANY)
+static ccl_way_t within(ccl_way_t way, const ccl_tune_target_t *target) {
+    if (target->executor == CCL_EXECUTOR_ANY && !target->plan)
         return way;
     way.granularity = CCL_GRANULARITY_ALGORITHM;
     if (way.allocation == CCL_ALLOCATE_STATE)
@@ -217,10 +217,11 @@ static ccl_way_t within(ccl_way_t way, ccl_executor_t executor) {
 
 ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *want, const double values[CCL_KNOBS],
-                              double size_bytes, ccl_executor_t executor, ccl_program_t **out,
-                              ccl_way_t *way_out, ccl_error_t *err) {
+                              double size_bytes, const ccl_tune_target_t *target,
+                              ccl_program_t **out, ccl_way_t *way_out, ccl_error_t *err) {
     ccl_ctx_t inner = ccl_i_worker_ctx(ctx);
-    ccl_way_t way = within(ccl_i_point_way(values), executor);
+    ccl_executor_t executor = target->executor;
+    ccl_way_t way = within(ccl_i_point_way(values), target);
     ccl_sim_options_t sim = sim_of(values, size_bytes, way.granularity);
     ccl_synth_options_t synth = ccl_i_point_synth(values, size_bytes);
     ccl_lower_options_t lower = ccl_i_point_lower(values);
@@ -228,6 +229,9 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_program_t *program = NULL;
     ccl_routes_t *routes = ccl_routes_create(topo);
     lower.executor = executor;
+    lower.out_of_place = target->out_of_place;
+    if (target->proto)
+        lower.proto = target->proto;
     synth.plain = executor != CCL_EXECUTOR_ANY;
     ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)

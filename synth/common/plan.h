@@ -176,8 +176,13 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  double size_bytes, ccl_granularity_t level, double *time_out,
                                  ccl_error_t *err);
+/** The same with the fastest of the cluster's protocols. */
+ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                  double size_bytes, ccl_granularity_t level, double *time_out,
+                                  ccl_error_t *err);
 /**
- * The same.
+ * The same with Simple.
  * @param work_out  what that cost, in transfers of a plain run: from what was counted, not from a
  *                  clock, so the same on every machine.
  */

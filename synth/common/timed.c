@@ -18,19 +18,19 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                     err);
 }
 
-ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      double size_bytes, ccl_granularity_t level, double *time_out,
-                                      double *work_out, ccl_error_t *err) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                               const ccl_lower_options_t *how, double *time_out, double *work_out,
+                               ccl_error_t *err) {
+    ccl_lower_options_t lower = *how;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
     lower.topo = topo;
     lower.routes = routes;
-    lower.size_bytes = sim.size_bytes = size_bytes;
-    lower.granularity = sim.granularity = level;
+    sim.size_bytes = lower.size_bytes;
+    sim.granularity = lower.granularity;
     sim.estimate = true;
     ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
     if (status == CCL_OK)
@@ -46,4 +46,33 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
     if (status != CCL_OK && err)
         *err = why;
     return status;
+}
+
+ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                      double size_bytes, ccl_granularity_t level, double *time_out,
+                                      double *work_out, ccl_error_t *err) {
+    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+    how.size_bytes = size_bytes;
+    how.granularity = level;
+    return time_proto(ctx, topo, routes, schedule, &how, time_out, work_out, err);
+}
+
+ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                  double size_bytes, ccl_granularity_t level, double *time_out,
+                                  ccl_error_t *err) {
+    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+    how.size_bytes = size_bytes;
+    how.granularity = level;
+    *time_out = INFINITY;
+    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
+        double time_s, work;
+        how.proto = ccl_protocol_name((ccl_protocol_t)k);
+        if (k > 0 && !ccl_model_has_protocol(topo, how.proto))
+            continue;
+        CCL_TRY(time_proto(ctx, topo, routes, schedule, &how, &time_s, &work, err));
+        *time_out = fmin(*time_out, time_s);
+    }
+    return CCL_OK;
 }

@@ -116,16 +116,15 @@ typedef struct load {
     double tree_s; /* that a byte of a tree takes one of them */
 } load_t;
 
-/* What a connection moves: bytes of a sum also pass the receiver's reduction. */
-static ccl_status_t connection_Bps(ccl_i_cluster_t *cluster, const ccl_i_pack_edge_t *e,
-                                   double *out, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_connection_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
+                                       uint32_t channel, bool sum, double *out, ccl_error_t *err) {
     const ccl_topology_t *topo = cluster->topo;
-    uint32_t model = topo->devices[topo->rank_device[e->dst]].model;
+    uint32_t model = topo->devices[topo->rank_device[dst]].model;
     const ccl_route_t *route = NULL;
-    CCL_TRY(ccl_routes_get(cluster->routes, e->src, e->dst, *e->channel, &route, err));
+    CCL_TRY(ccl_routes_get(cluster->routes, src, dst, channel, &route, err));
     ccl_transport_t t = ccl_model_transport(topo, ccl_model_route_kind(topo, route), "Simple");
     *out = fmin(t.tb_rate_Bps, route->bottleneck_Bps);
-    if (e->up && model != CCL_NONE)
+    if (sum && model != CCL_NONE)
         *out = fmin(*out, topo->gpu_models[model].reduce_rate_Bps);
     return CCL_OK;
 }
@@ -164,7 +163,8 @@ static ccl_status_t set_most_by_load(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t
         for (end = i + 1; end < nedges && same_pair(&edges[i], &edges[end]) &&
                           *edges[i].channel == *edges[end].channel;)
             end++;
-        status = connection_Bps(cluster, &edges[i], &Bps, err);
+        status = ccl_i_pack_connection_Bps(cluster, edges[i].src, edges[i].dst, *edges[i].channel,
+                                           edges[i].up, &Bps, err);
         loads[nloads++] = (load_t){i, end, 1, 1 / Bps};
         blocks[edges[i].src]++;
         blocks[edges[i].dst]++;

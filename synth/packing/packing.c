@@ -15,6 +15,10 @@
 enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * CCL_I_PACK_BEYOND of the bound. */
+/* What trees along rails lose at the start and the end is little from this on. */
+#define LARGE_TREE_BYTES 262144.0
+/* Up to this size the other protocols count. */
+#define SMALL_BYTES 0x1p26
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -528,6 +532,104 @@ end:
     return status;
 }
 
+/* The schedule of what was found, and its time: what links need where that was not simulated. */
+static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *options,
+                        ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
+    ccl_i_packed_t packed = {.total = (uint32_t)p->total,
+                             .roots = p->roots,
+                             .down = &p->down,
+                             .up = &p->up,
+                             .tree_Bps = 1 / (seconds_of(p) * (double)p->total),
+                             .sums_early = low,
+                             .paced = p->few_connections,
+                             .how = low                  ? "along rails"
+                                    : p->by_flows        ? "by flows"
+                                    : p->few_connections ? "by swaps over few connections"
+                                                         : "by swaps"};
+    ccl_log(p->ctx, CCL_LOG_INFO, "packing",
+            "%lld trees, %.3f %% slower than the bound on trees: %s", (long long)p->total,
+            100 * (p->seconds / p->bound - 1),
+            p->seconds > p->bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
+    CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, p->want, &packed, options, out, time_out, err));
+    if (isinf(*time_out))
+        *time_out = seconds_of(p) * options->size_bytes;
+    else if (options->size_bytes <= SMALL_BYTES)
+        return ccl_i_time_protocols(p->ctx, p->c->topo, p->cluster->routes, *out,
+                                    options->size_bytes, CCL_GRANULARITY_ALGORITHM, time_out, err);
+    return CCL_OK;
+}
+
+/* Over any hops. @param time_s  and in less than this, or nothing is put out. */
+static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *options, double time_s,
+                                 ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_schedule_t *made = NULL;
+    double made_s = INFINITY;
+    if (p->want->kind == CCL_ALLREDUCE)
+        CCL_TRY(fill_weights(p, err));
+    CCL_TRY(pack(p, options->chunks, err));
+    CCL_TRY(run(p, false, options, &made, &made_s, err));
+    if (*out && !(made_s < time_s)) {
+        ccl_schedule_destroy(made);
+        return CCL_OK;
+    }
+    ccl_schedule_destroy(*out);
+    *out = made;
+    return CCL_OK;
+}
+
+/* Trees along rails. *out stays NULL where there are none, *enough_out tells whether others can be
+ * better. */
+static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
+                                    ccl_schedule_t **out, double *time_out, bool *enough_out,
+                                    ccl_error_t *err) {
+    packing_t low;
+    double bound_s = 0;
+    ccl_error_t why = CCL_ERROR_INIT;
+    CCL_TRY(bound_seconds(p, &bound_s, err));
+    CCL_TRY(start_anew(p, &low, err));
+    low.weight = malloc(p->n * sizeof *low.weight);
+    ccl_status_t status = low.weight ? CCL_OK : ccl_fail_nomem(&why);
+    if (status == CCL_OK) {
+        memcpy(low.weight, p->weight, p->n * sizeof *low.weight);
+        status = ccl_i_pack_by_rails(&low, bound_s, options->chunks, &why);
+    }
+    if (status == CCL_OK)
+        status = run(&low, true, options, out, time_out, &why);
+    *enough_out = status == CCL_OK && seconds_of(&low) <= bound_s * (1 + CCL_I_PACK_PRICE) &&
+                  options->size_bytes / (double)low.total >= LARGE_TREE_BYTES;
+    forest_fini(&low.down);
+    forest_fini(&low.up);
+    free(low.roots);
+    free(low.weight);
+    if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
+/* Along rails first: low trees over few connections; others where these leave something to gain. */
+static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, ccl_schedule_t **out,
+                             ccl_error_t *err) {
+    ccl_schedule_t *made = NULL;
+    double time_s = INFINITY;
+    bool enough = false, contended = false;
+    bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
+    for (uint32_t l = 0; l < p->c->topo->nlinks; l++)
+        contended = contended || ccl_i_pack_loses(p->c->topo, l);
+    if (!rooted && !contended && p->cluster->nservers > 1 && options->size_bytes > 0 &&
+        !options->chunks && !options->part)
+        CCL_TRY(run_along_rails(p, options, &made, &time_s, &enough, err));
+    ccl_status_t status = CCL_OK;
+    if (!made || !enough)
+        status = run_anywhere(p, options, time_s, &made, err);
+    if (status == CCL_OK)
+        *out = made;
+    else
+        ccl_schedule_destroy(made);
+    return status;
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -552,22 +654,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     for (uint32_t r = 0; r < p.n; r++)
         p.weight[r] = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ? r == want->root : 1;
-    if (want->kind == CCL_ALLREDUCE)
-        CCL_TRY_GOTO(fill_weights(&p, err), status, end);
-    CCL_TRY_GOTO(pack(&p, options->chunks, err), status, end);
-    ccl_log(ctx, CCL_LOG_INFO, "packing", "%lld trees, %.3f %% slower than the bound on trees: %s",
-            (long long)p.total, 100 * (p.seconds / p.bound - 1),
-            p.seconds > p.bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
-    ccl_i_packed_t packed = {.total = (uint32_t)p.total,
-                             .roots = p.roots,
-                             .down = &p.down,
-                             .up = &p.up,
-                             .tree_Bps = 1 / (seconds_of(&p) * (double)p.total),
-                             .paced = p.few_connections,
-                             .how = p.by_flows          ? "by flows"
-                                    : p.few_connections ? "by swaps over few connections"
-                                                        : "by swaps"};
-    status = ccl_i_pack_run(ctx, &cluster, want, &packed, options, out, err);
+    status = run_best(&p, options, out, err);
 end:
     forest_fini(&p.up);
     forest_fini(&p.down);

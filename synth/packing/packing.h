@@ -82,6 +82,19 @@ typedef struct ccl_i_pack_hop {
 } ccl_i_pack_hop_t;
 
 /**
+ * Trees low and alike: a tree enters a server by the GPU of its root's rail, which passes data on
+ * to the others there, and goes between servers along that rail.
+ */
+typedef struct ccl_i_pack_rails {
+    uint32_t nservers, nrails;
+    const uint32_t *server; /* [n] */
+    uint32_t *rail;         /* [n] */
+    uint8_t *stray;  /* [nservers][nrails] 1: the server has no such GPU that reaches the rail and
+                        all GPUs of the server, and is entered anywhere */
+    uint32_t stride; /* between servers: as far as this, and multiples of it */
+} ccl_i_pack_rails_t;
+
+/**
  * All hops of a cluster, and a group of symmetries that leaves no GPU where it was (but the
  * identity): what is found for one GPU is carried to all that it can be moved to.
  */
@@ -99,7 +112,10 @@ typedef struct ccl_i_pack_hops {
     uint32_t order;       /* symmetries in the group */
     uint32_t *image;      /* [order][n] ranks; the first is the identity */
     uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
-    bool thinned;         /* some hops were left out */
+    double *block_s[2];   /* [norbits] that a byte of copies, of sums takes a hop's thread block;
+                             NULL: blocks have no limit */
+    ccl_i_pack_rails_t *rails; /* NULL: trees may go anywhere */
+    bool thinned;              /* some hops were left out */
     ccl_arena_t arena;
 } ccl_i_pack_hops_t;
 /**
@@ -242,6 +258,11 @@ ccl_status_t ccl_i_pack_few_connections(ccl_i_packing_t *p, double bound_s, uint
 ccl_status_t ccl_i_pack_by_swaps(ccl_i_packing_t *p, double bound_s, uint32_t given,
                                  double *busiest_out, double *least_out, ccl_error_t *err);
 
+/** Over hops inside servers and rails only, for thread blocks as they are: few connections, none
+ * of which has more to move than its blocks can. */
+ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, uint32_t given,
+                                 ccl_error_t *err);
+
 /* ---------------------------------------------------------------- schedules */
 
 /** Trees that were found. */
@@ -250,24 +271,30 @@ typedef struct ccl_i_packed {
     const int64_t *roots;                 /* [nranks] trees rooted at each */
     const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
     double tree_Bps;                      /* a tree's data go at this rate */
+    bool sums_early;                      /* not as late as they may be */
     bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
     const char *how;                      /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
 /**
  * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is
- * known, a tree's data are cut into chunks that follow each other, and connections are many or by
+ * known, a tree's data are cut into pieces that follow each other, and connections are many or by
  * load: as simulation at that size finds fastest.
+ *
+ * @param time_out  of that simulation; INFINITY: there was none.
  */
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            ccl_error_t *err);
+                            double *time_out, ccl_error_t *err);
 
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
 /** Has the link a contention slope, and is a thread block fast enough that two already lose by it?
  */
 bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link);
+/** What a connection's thread blocks move: bytes of a sum also pass the receiver's reduction. */
+ccl_status_t ccl_i_pack_connection_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
+                                       uint32_t channel, bool sum, double *out, ccl_error_t *err);
 /** What a connection's flow asks for (R of docs/model.md), by Simple's constants. */
 double ccl_i_pack_flow_Bps(const ccl_topology_t *topo, const ccl_route_t *route);
 

@@ -13,13 +13,20 @@
 /* How far trees are cut. bench/cases/synth_small.c runs it. */
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
-    uint32_t cuts;      /* of a tree, at most */
+    uint32_t cuts;      /* of a tree into chunks, at most */
+    uint32_t pieces;    /* of a tree, at most */
     double cut_bytes;   /* no smaller chunks */
+    double piece_bytes; /* no smaller pieces where they are not simulated */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
 } policy_t;
 
-static const policy_t POLICY = {.transfers = 200000, .cuts = 32, .cut_bytes = 8192, .worse = 1.1};
+static const policy_t POLICY = {.transfers = 200000,
+                                .cuts = 32,
+                                .pieces = 128,
+                                .piece_bytes = 32768,
+                                .cut_bytes = 8192,
+                                .worse = 1.1};
 
 /* One way of making the schedule. */
 typedef struct run {
@@ -34,7 +41,9 @@ typedef struct run {
     uint32_t *root_of;    /* [total] root of a tree */
     ccl_i_race_t race;    /* one candidate a round */
     ccl_schedule_t *made; /* the next candidate, where it is made already */
-    uint32_t given, try_cuts;
+    uint32_t given, try_cuts, fewest;
+    double size_bytes;
+    bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
 } run_t;
 
@@ -74,6 +83,28 @@ static void run_fini(run_t *r) {
     ccl_i_race_fini(&r->race);
 }
 
+/*
+ * Sums as early as they can be: below a rank stands its height instead of its depth, so that time
+ * reversed all leaves come first. Else what a root adds of its own server stands last, before what
+ * comes from far, and all wait for it.
+ */
+static void sum_early(run_t *r) {
+    const ccl_i_pack_forest_t *f = forest(r, 1);
+    uint32_t n = r->cluster->nranks, most = 0;
+    for (size_t k = 0; k < f->trees.nbatches * n; k++)
+        most = r->depth[1][k] > most ? r->depth[1][k] : most;
+    for (size_t b = 0; b < f->trees.nbatches; b++) {
+        const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+        uint32_t *depth = r->depth[1] + b * n;
+        for (uint32_t v = 0; v < n; v++)
+            depth[v] = most;
+        for (uint32_t i = n - 1; i > 0; i--) {
+            uint32_t v = batch->order[i], u = batch->parent[v];
+            depth[u] = depth[v] - 1 < depth[u] ? depth[v] - 1 : depth[u];
+        }
+    }
+}
+
 /* All edges, on the channels of their routes. */
 static size_t all_edges(run_t *r) {
     uint32_t n = r->cluster->nranks;
@@ -84,6 +115,8 @@ static size_t all_edges(run_t *r) {
             continue;
         memcpy(r->channel[up], f->channel, (size_t)f->first[n] * n * sizeof **r->channel);
         memcpy(r->depth[up], f->depth, f->trees.nbatches * n * sizeof **r->depth);
+        if (up && r->packed->sums_early)
+            sum_early(r);
         for (uint32_t t = 0; t < f->first[n]; t++) {
             const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
             for (uint32_t i = 1; i < n; i++) {
@@ -138,7 +171,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     run_t *r = user;
     const ccl_i_packed_t *p = r->packed;
-    const uint32_t cuts = r->try_cuts;
+    const uint32_t cuts = r->in_chunks ? r->try_cuts : 1;
     ccl_i_plan_t plan = {.name = "packing", .parts = p->total * cuts, .tree = tree, .user = r};
     uint32_t channels = 0;
     (void)index;
@@ -160,8 +193,11 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         plan.down_channels = channels;
     }
     CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
-    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u chunk%s each", p->total,
-                   p->total == 1 ? "" : "s", p->how, cuts, cuts == 1 ? "" : "s");
+    if (r->try_cuts > cuts)
+        (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts);
+    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each", p->total,
+                   p->total == 1 ? "" : "s", p->how, r->try_cuts, r->in_chunks ? "chunk" : "piece",
+                   r->try_cuts == 1 ? "" : "s");
     return CCL_OK;
 }
 
@@ -176,6 +212,40 @@ static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time
     return CCL_OK;
 }
 
+/* The fewest pieces that are more than the micro-batches which the cluster asks for anyway. */
+static uint32_t fewest_pieces(const run_t *r) {
+    double bytes;
+    double batches = ccl_lower_batches(r->made, r->cluster->topo, "Simple", r->size_bytes, &bytes);
+    uint32_t cuts = 2;
+    while (cuts < 2 * batches && cuts < POLICY.pieces)
+        cuts *= 2;
+    return cuts;
+}
+
+/*
+ * Trees cut further and further, as long as that is not much worse.
+ * @param full_out  that ended where no more chunks are allowed.
+ */
+static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
+                          bool *full_out, ccl_error_t *err) {
+    double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
+    bool only = r->in_chunks;
+    uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
+    ccl_status_t status = CCL_OK;
+    r->in_chunks = chunks;
+    for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
+           bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
+         cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
+        status = try_cuts(r, by_load, cuts, &time_s, err);
+        if (status != CCL_OK)
+            break;
+        best_s = fmin(best_s, time_s);
+    }
+    *full_out = bytes / cuts >= POLICY.cut_bytes && time_s <= best_s;
+    r->in_chunks = only;
+    return status;
+}
+
 /*
  * Whole trees with connections for all hops alike and, where blocks do not suffice for all trees,
  * by load; then what is not far behind is cut further and further.
@@ -183,8 +253,8 @@ static ccl_status_t try_cuts(run_t *r, bool by_load, uint32_t cuts, double *time
 static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, ccl_error_t *err) {
     double whole_s[2] = {INFINITY, INFINITY};
     uint64_t transfers = r->made->ntransfers;
-    const ccl_i_race_best_t *best = &r->race.best;
     bool limited = r->limited;
+    r->fewest = fewest_pieces(r);
     r->race = (ccl_i_race_t){.ctx = r->ctx,
                              .topo = r->cluster->topo,
                              .routes = r->cluster->routes,
@@ -197,16 +267,17 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
-    double least_s = best->time_s;
+    double least_s = r->race.best.time_s;
     for (int by_load = 0; by_load < 2; by_load++) {
-        double bytes = size_bytes / r->packed->total, time_s = 0;
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
-        for (uint32_t cuts = 2;
-             cuts <= POLICY.cuts && cuts * transfers <= POLICY.transfers &&
-             bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best->time_s;
-             cuts *= 2)
-            CCL_TRY(try_cuts(r, by_load == 1, cuts, &time_s, err));
+        /* Chunks of trees that share connections take turns there, which pieces do not. */
+        bool full = true;
+        if (r->in_chunks || (limited && !r->packed->sums_early)) {
+            CCL_TRY(climb(r, by_load == 1, true, transfers, whole_s[by_load], &full, err));
+        }
+        if (!r->in_chunks && full && whole_s[by_load] <= least_s)
+            CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], &full, err));
     }
     return ccl_i_race_take(&r->race, out, err);
 }
@@ -214,20 +285,35 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            ccl_error_t *err) {
+                            double *time_out, ccl_error_t *err) {
     run_t r = {.ctx = ctx,
                .cluster = cluster,
                .want = want,
                .packed = packed,
                .given = options->channels,
+               .size_bytes = options->size_bytes,
+               .in_chunks = options->plain,
                .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
         status = make(&r, 0, NULL, &r.made, err);
     bool open = options->size_bytes > 0 && !options->chunks && !options->part;
+    *time_out = INFINITY;
     if (status == CCL_OK && open && 2 * (uint64_t)r.made->ntransfers <= POLICY.transfers) {
         status = choose(&r, options->size_bytes, out, err);
+        *time_out = r.race.best.time_s;
     } else if (status == CCL_OK) {
+        bool limited = r.limited;
+        for (double bytes = options->size_bytes / packed->total;
+             open && !r.in_chunks && r.try_cuts < POLICY.pieces &&
+             bytes / r.try_cuts >= 2 * POLICY.piece_bytes;)
+            r.try_cuts *= 2;
+        r.by_load = limited;
+        if (r.try_cuts > 1) {
+            ccl_schedule_destroy(r.made);
+            r.made = NULL;
+            status = make(&r, 0, NULL, &r.made, err);
+        }
         *out = r.made;
         r.made = NULL;
     }

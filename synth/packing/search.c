@@ -9,7 +9,12 @@
 #include <string.h>
 
 /* More transfers than this are made only where fewer do not come near the bound. */
-enum { MOST_SHARING = 4, MOST_SWAP_TRANSFERS = 300000, MOST_CONTENDED_TRANSFERS = 500 };
+enum {
+    MOST_RAIL_TRIES = 3,
+    MOST_SHARING = 4,
+    MOST_SWAP_TRANSFERS = 300000,
+    MOST_CONTENDED_TRANSFERS = 500
+};
 
 typedef ccl_i_pack_forest_t forest_t;
 typedef ccl_i_packing_t packing_t;
@@ -134,6 +139,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
             ccl_i_pack_swaps_fini(&now);
         }
         bool enough = x->contended && transfers > MOST_CONTENDED_TRANSFERS;
+        if (x->rails && i == MOST_RAIL_TRIES)
+            break;
         if (given || enough || best <= fmax(1, least) * (1 + ccl_i_pack_allowed(p)))
             break;
     }
@@ -205,6 +212,126 @@ ccl_status_t ccl_i_pack_few_connections(packing_t *p, double bound_s, uint32_t g
     }
     free(open[0]);
     free(open[1]);
+    ccl_i_pack_swaps_fini(&swaps);
+    ccl_i_pack_hops_fini(&x);
+    return status;
+}
+
+/* Which GPUs lead into their servers, and how far hops between servers go. */
+static ccl_status_t lay_rails(const packing_t *p, ccl_i_pack_hops_t *x, ccl_error_t *err) {
+    const ccl_i_cluster_t *c = p->cluster;
+    ccl_i_pack_rails_t *r = x->rails = ccl_arena_alloc(&x->arena, 1, sizeof *r);
+    uint32_t n = x->n, nrails = c->min_gpus, *mates = calloc(n, 2 * sizeof *mates);
+    if (r) {
+        *r = (ccl_i_pack_rails_t){c->nservers, nrails, c->server, NULL, NULL, 0};
+        r->rail = ccl_arena_alloc(&x->arena, n, sizeof *r->rail);
+        r->stray = ccl_arena_alloc(&x->arena, (size_t)c->nservers * nrails, 1);
+    }
+    if (!r || !r->rail || !r->stray || !mates) {
+        free(mates);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t v = 0; v < n; v++)
+        r->rail[v] = c->local[v] % nrails;
+    memset(r->stray, 1, (size_t)c->nservers * nrails);
+    for (uint32_t h = 0; h < x->nhops; h++) { /* into and out of the GPU: inside, along the rail */
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        bool inside = c->server[hop->src] == c->server[hop->dst];
+        mates[2 * hop->src + !inside] += inside || r->rail[hop->src] == r->rail[hop->dst];
+        mates[2 * hop->dst + !inside] += inside || r->rail[hop->src] == r->rail[hop->dst];
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        if (mates[2 * v] >= 2 * (ccl_i_cluster_gpus(c, c->server[v]) - 1) && mates[2 * v + 1] > 0)
+            r->stray[c->server[v] * nrails + r->rail[v]] = 0;
+    }
+    free(mates);
+    /* Ends of connections at a GPU: with all others of its server and, between servers, in and out,
+       of sums and of copies. */
+    uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), ways = (p->has_up + p->has_down) * 2u;
+    uint32_t inside = ways * (c->max_gpus - 1), left = sms > inside ? sms - inside : 0;
+    r->stride = c->nservers - 1;
+    if (ways * (c->nservers - 1) > left)
+        r->stride = (uint32_t)ceil(sqrt(c->nservers));
+    return CCL_OK;
+}
+
+/* What a GPU sends, or takes in, along its rail: of its widest hop there. */
+static ccl_status_t rail_rates(const packing_t *p, const ccl_i_pack_hops_t *x, double *Bps,
+                               ccl_error_t *err) {
+    const uint32_t *server = x->rails->server, *rail = x->rails->rail;
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        const ccl_i_pack_hop_t *hop = &x->hops[h];
+        const ccl_route_t *route;
+        if (server[hop->src] == server[hop->dst] || rail[hop->src] != rail[hop->dst])
+            continue;
+        CCL_TRY(ccl_routes_get(p->cluster->routes, hop->src, hop->dst, hop->channel, &route, err));
+        Bps[hop->src] = fmax(Bps[hop->src], route->bottleneck_Bps);
+        Bps[hop->dst] = fmax(Bps[hop->dst], route->bottleneck_Bps);
+    }
+    return CCL_OK;
+}
+
+/*
+ * What each GPU is root of, where a root sends to and takes in from all other servers itself: a
+ * server of share x then moves 1 + (n - 2) x of the data in each direction, the x of its results to
+ * n - 1 servers and 1 - x of its inputs away. The time T for which the shares (T c - 1) / (n - 2),
+ * or 0, of servers that carry c make 1 is found by bisection. In a server they go by GPU.
+ */
+static ccl_status_t rail_weights(packing_t *p, const ccl_i_pack_hops_t *x, ccl_error_t *err) {
+    uint32_t n = x->n, m = x->rails->nservers;
+    double *Bps = calloc(n + (size_t)m, sizeof *Bps), *all = Bps + n, low = 0, high = 0;
+    ccl_status_t status = Bps ? rail_rates(p, x, Bps, err) : ccl_fail_nomem(err);
+    for (uint32_t v = 0; v < n && status == CCL_OK; v++)
+        all[x->rails->server[v]] += Bps[v];
+    for (uint32_t s = 0; s < m && status == CCL_OK; s++) {
+        if (!(all[s] > 0))
+            status = ccl_fail(err, CCL_INFEASIBLE, "packing: server %u is on no rail", s);
+        high = fmax(high, (m - 1) / all[s]);
+    }
+    for (int k = 0; k < 60 && status == CCL_OK; k++) {
+        double T = (low + high) / 2, sum = 0;
+        for (uint32_t s = 0; s < m; s++)
+            sum += fmax(0, T * all[s] - 1) / (m > 2 ? m - 2 : 1);
+        *(sum < 1 ? &low : &high) = T;
+    }
+    for (uint32_t v = 0; v < n && status == CCL_OK && m > 2; v++) {
+        double c = all[x->rails->server[v]];
+        p->weight[v] = fmax(0, high * c - 1) / (m - 2) * Bps[v] / c;
+    }
+    free(Bps);
+    return status;
+}
+
+/* What a hop's thread block takes for a byte. */
+static ccl_status_t rate_blocks(const packing_t *p, ccl_i_pack_hops_t *x, ccl_error_t *err) {
+    for (int up = 0; up < 2; up++) {
+        x->block_s[up] = ccl_arena_alloc(&x->arena, x->norbits + (size_t)1, sizeof *x->block_s[up]);
+        if (!x->block_s[up])
+            return ccl_fail_nomem(err);
+        for (uint32_t h = 0; h < x->nhops; h++) {
+            const ccl_i_pack_hop_t *hop = &x->hops[h];
+            double Bps = 0;
+            CCL_TRY(ccl_i_pack_connection_Bps(p->cluster, hop->src, hop->dst, hop->channel, up == 1,
+                                              &Bps, err));
+            x->block_s[up][hop->orbit] = 1 / Bps;
+        }
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_pack_by_rails(packing_t *p, double bound_s, uint32_t given, ccl_error_t *err) {
+    ccl_i_pack_hops_t x;
+    ccl_i_pack_swaps_t swaps = {0};
+    CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, true, 0, &x, err));
+    ccl_status_t status = lay_rails(p, &x, err);
+    if (status == CCL_OK)
+        status = rate_blocks(p, &x, err);
+    if (status == CCL_OK && p->want->kind == CCL_ALLREDUCE)
+        status = rail_weights(p, &x, err);
+    if (status == CCL_OK)
+        status = swap_trees(p, &x, NULL, bound_s, 1, given, &swaps, err);
+    if (status == CCL_OK)
+        status = place(p, &x, &swaps, bound_s, err);
     ccl_i_pack_swaps_fini(&swaps);
     ccl_i_pack_hops_fini(&x);
     return status;

@@ -65,6 +65,11 @@ static double weight_of(const swapper_t *s, uint32_t class, double load, double 
     return bounded_exp(s->sharp * (seconds(s, class, load, asked) / s->level - 1));
 }
 
+/* What the thread block of a hop's connection weighs with `trees` over it, as a link does. */
+static double block_weight(const swapper_t *s, uint32_t orbit, bool up, double trees) {
+    return bounded_exp(s->sharp * (trees * s->x->block_s[up][orbit] / s->level - 1));
+}
+
 static void weigh(swapper_t *s, uint32_t class) {
     double load = s->load[class], *kept = NULL;
     if (s->x->class_kappa[class] <= 0 && load >= 0 && load < KEPT) /* whole hops */
@@ -108,6 +113,22 @@ static bool use(swapper_t *s, uint32_t hop, bool up, int times) {
     return changed;
 }
 
+/* May a tree of this root take the hop? */
+static bool on_rails(const ccl_i_pack_rails_t *r, uint32_t root, const ccl_i_pack_hop_t *h) {
+    uint32_t rail = r->rail[root], a = r->server[h->src], b = r->server[h->dst];
+    bool from = r->rail[h->src] == rail, to = r->rail[h->dst] == rail;
+    bool strays = r->stray[a * r->nrails + rail], lost = r->stray[b * r->nrails + rail];
+    uint32_t far = (b + r->nservers - a) % r->nservers;
+    if (a == b)
+        return from || to || strays;
+    return (from || strays) && (to || lost) &&
+           (far <= r->stride || far % r->stride == 0 || strays || lost);
+}
+
+static bool may(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t hop) {
+    return !s->x->rails || on_rails(s->x->rails, t->root, &s->x->hops[hop]);
+}
+
 /* What the sum grows by with this hop, more for a new one, where links may lose by sharing. */
 static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
@@ -124,6 +145,9 @@ static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
             sum += s->gain[class];
         }
     }
+    if (s->x->block_s[up])
+        sum += block_weight(s, h->orbit, up, s->used[up][h->orbit] + 1.0) -
+               block_weight(s, h->orbit, up, s->used[up][h->orbit]);
     return s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
 }
 
@@ -131,7 +155,7 @@ static inline double cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     const uint32_t *uses = s->x->uses + h->first_use;
     double sum = 0;
-    if (s->x->contended || s->open || s->banned != CCL_NONE)
+    if (s->x->contended || s->open || s->x->block_s[up] || s->banned != CCL_NONE)
         return contended_cost(s, hop, up);
     for (uint32_t i = 0; i < h->nuses; i++)
         sum += s->gain[uses[i]];
@@ -142,6 +166,10 @@ static double busiest(const swapper_t *s) {
     double most = 0;
     for (uint32_t i = 0; i < s->x->nclasses; i++)
         most = fmax(most, seconds(s, i, s->load[i], s->asked[i]));
+    for (uint32_t up = 0; up < 2 && s->x->block_s[up]; up++) {
+        for (uint32_t i = 0; i < s->x->norbits; i++)
+            most = fmax(most, s->used[up][i] * s->x->block_s[up][i]);
+    }
     return most;
 }
 
@@ -210,6 +238,40 @@ static ccl_status_t grow(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *e
     return CCL_OK;
 }
 
+/* A level after the other from the root, each rank by the cheapest hop. */
+static ccl_status_t grow_low(swapper_t *s, ccl_i_pack_swap_tree_t *t, ccl_error_t *err) {
+    uint32_t n = s->x->n, count = 1;
+    for (uint32_t v = 0; v < n; v++) {
+        t->hop[v] = CCL_NONE;
+        s->joined[v] = v == t->root;
+    }
+    for (uint32_t level = 1, before = 0; count > before && count < n; level++) {
+        before = count;
+        for (uint32_t v = 0; v < n; v++) {
+            double least = INFINITY;
+            for (uint32_t i = 0; i < nways(s, t, v) && !s->joined[v]; i++) {
+                uint32_t h = way(s, t, v, i), u = t->up ? s->x->hops[h].dst : s->x->hops[h].src;
+                if (s->joined[u] == 0 || s->joined[u] > level || !may(s, t, h))
+                    continue;
+                double now = cost(s, h, t->up);
+                if (now < least * (1 - 1e-9)) {
+                    least = now;
+                    t->hop[v] = h;
+                }
+            }
+            if (s->joined[v] || t->hop[v] == CCL_NONE)
+                continue;
+            s->joined[v] = (uint8_t)(level < UINT8_MAX ? level + 1 : UINT8_MAX);
+            use(s, t->hop[v], t->up, 1);
+            count++;
+        }
+    }
+    if (count == n)
+        return CCL_OK;
+    return ccl_fail(err, CCL_INFEASIBLE, "packing: rank %u does not reach all others by rails",
+                    t->root);
+}
+
 static void use_tree(swapper_t *s, const ccl_i_pack_swap_tree_t *t, int times) {
     for (uint32_t v = 0; v < s->x->n; v++) {
         if (v != t->root)
@@ -246,6 +308,45 @@ static bool below(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t 
     return u == v;
 }
 
+/* The hop of a tree from u to v, away from the root; CCL_NONE. */
+static uint32_t hop_between(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t u,
+                            uint32_t v) {
+    for (uint32_t i = 0; i < nways(s, t, v); i++) {
+        uint32_t h = way(s, t, v, i);
+        if ((t->up ? s->x->hops[h].dst : s->x->hops[h].src) == u && may(s, t, h))
+            return h;
+    }
+    return CCL_NONE;
+}
+
+/* Where a tree enters a server: by a GPU below the one it enters by now, which comes below that?
+   One change of a parent alone would enter twice. */
+static uint32_t enter_elsewhere(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
+    const uint32_t *server = s->x->rails->server;
+    uint32_t changed = 0;
+    for (uint32_t w = 0; w < s->x->n; w++) {
+        uint32_t v = w == t->root ? t->root : parent_of(s, t, w);
+        if (v == t->root || server[v] != server[w] || server[parent_of(s, t, v)] == server[v])
+            continue;
+        uint32_t was[2] = {t->hop[v], t->hop[w]};
+        uint32_t now[2] = {hop_between(s, t, w, v), hop_between(s, t, parent_of(s, t, v), w)};
+        if (now[0] == CCL_NONE || now[1] == CCL_NONE)
+            continue;
+        for (int k = 0; k < 2; k++)
+            use(s, was[k], t->up, -1);
+        double before = cost(s, was[0], t->up) + cost(s, was[1], t->up);
+        bool better = cost(s, now[0], t->up) + cost(s, now[1], t->up) < before * (1 - 1e-6);
+        for (int k = 0; k < 2; k++)
+            use(s, better ? now[k] : was[k], t->up, 1);
+        if (!better)
+            continue;
+        t->hop[v] = now[0];
+        t->hop[w] = now[1];
+        changed++;
+    }
+    return changed;
+}
+
 /* Better parents in one tree; how many changed. */
 static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
     uint32_t changed = 0;
@@ -258,7 +359,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
         double least = cost(s, old, t->up);
         for (uint32_t i = 0; i < nways(s, t, v); i++) {
             uint32_t h = way(s, t, v, i), u = t->up ? s->x->hops[h].dst : s->x->hops[h].src;
-            if (h == old)
+            if (h == old || !may(s, t, h))
                 continue;
             double now = cost(s, h, t->up);
             bool better = now < least * (1 - 1e-6);
@@ -276,7 +377,7 @@ static uint32_t improve(swapper_t *s, ccl_i_pack_swap_tree_t *t) {
             measure(s, t);
         }
     }
-    return changed;
+    return changed + (s->x->rails ? enter_elsewhere(s, t) : 0);
 }
 
 /*
@@ -475,7 +576,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
                 }
                 double share = (double)(out->ntrees + 1) / (double)total;
                 set_level(&s, fmax(busiest(&s), enough_s * share), 20);
-                CCL_TRY_GOTO(grow(&s, t, err), status, end);
+                CCL_TRY_GOTO((x->rails ? grow_low : grow)(&s, t, err), status, end);
                 out->ntrees++;
             }
         }

@@ -265,6 +265,7 @@ static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *fro
     if (*out) {
         ccl_origin_set((*out)->origin, "%s", from->origin);
         (*out)->limited = from->limited;
+        (*out)->piece_bytes = from->piece_bytes;
     }
     pass_fini(&p);
     return status;

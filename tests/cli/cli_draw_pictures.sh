@@ -40,8 +40,8 @@ pics='compare -t heteccl-h20-4+8 -c allgather,allreduce --sizes 1M:16M:4 --with 
 "$ccllab" $pics -o compare.svg
 "$ccllab" draw busbw compare.json -o busbw.svg
 cmp compare.svg busbw.svg || say "compare -o and draw busbw differ"
-[ "$(count plot busbw.svg)" -eq 2 ] && [ "$(count curve busbw.svg)" -eq 5 ] || say "not two plots, of 2 and 3 curves"
-[ "$(count bound busbw.svg)" -eq 2 ] || say "bounds are missing"
+[ "$(count plot busbw.svg)" -eq 4 ] && [ "$(count curve busbw.svg)" -eq 10 ] || say "not two plots and their twins, of 2 and 3 curves"
+[ "$(count bound busbw.svg)" -eq 4 ] || say "bounds are missing"
 "$ccllab" simulate -t heteccl-h20-4+8 hm.xml --size 16M --json -o run.json
 "$ccllab" draw idle run.json run.json --rank 5 -o idle.svg
 [ "$(count run idle.svg)" -eq 2 ] || say "idle: not two runs"

@@ -43,6 +43,7 @@ check validate
 check diagnose
 check run
 check devices
+check doctor
 check testbed up
 check testbed run
 check testbed down
@@ -57,6 +58,7 @@ check draw curves
 check report
 check tune
 check balance
+check export
 check notebook list
 check notebook show
 check notebook query
@@ -67,11 +69,12 @@ check algos
 check topology list
 check topology show
 check topology expand
+check topology here
 check topology check
 check topology symmetry
 [ "$("$ccllab" --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "ccllab --help is wide"
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 40 ] || say "the help lists $listed commands, this test knows 39"
+[ "$listed" -eq 43 ] || say "the help lists $listed commands, this test knows 43"
 exit $bad

@@ -29,6 +29,7 @@ static const char *const commands[] = {
     "compare " RAILS " -c allgather,alltoall --sizes 1K,1M -j 1",
     "devices",
     "diagnose " DATA "/half_rails.log " RAILS,
+    "doctor",
     "explain " RAILS " -c allgather --with ring --size 1M --path -j 1",
     "topology list",
     "lower schema.schedule.json " PAIR " --order step,hpds --granularity stage,task --blocks -j 1",

@@ -18,21 +18,39 @@ cluster=heteccl-h20-4+8
 "$ccllab" explain -t $cluster -c allgather --with ring --size 1M --json -o why.json
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -o a.html
 "$ccllab" report compare.json run.json bound.json run.trace.json -t $cluster --question 'Why <hm> & not ring?' -j 1 -o b.html
-cmp a.html b.html || say "two pages differ"
+# But for how they were made, and when: a line of its own.
+unmade() { sed 's|<p class="made">.*</p>||' "$1"; }
+unmade a.html >a.txt
+unmade b.html | cmp a.txt - || say "two pages differ"
+SOURCE_DATE_EPOCH=86400 "$ccllab" report compare.json -t $cluster -o dated.html
+has dated.html '<p class="made">Made on 1970-01-02 by ccllab '
+has dated.html '<code>ccllab report compare.json -t heteccl-h20-4+8 -o dated.html</code>'
 # A result written as HTML is its page.
 "$ccllab" report compare.json -t $cluster -o c.html
 "$ccllab" compare -t $cluster -c allgather --sizes 1M:16M:4 --with ring,hm,tree -o compare.html
-cmp c.html compare.html || say "compare -o compare.html is another page than report's"
+unmade c.html >c.txt
+unmade compare.html | cmp c.txt - || say "compare -o compare.html is another page than report's"
 has a.html '<title>Why &lt;hm&gt; &amp; not ring?</title>'
 has a.html "links coloured by their use in hm.xml"
 [ "$(grep -c '<svg ' a.html)" -eq 3 ] || say "not three pictures: cluster, plot, thread blocks"
+# The answer first, in a sentence; every section in the contents; one legend of states.
+answer=$(sed -n 's|^<p class="answer">\(.*\)</p>$|\1|p' a.html)
+gain=$(sed -n 's/.*"speedup_over_nccl": \([0-9.]*\),*$/\1/p' compare.json | tail -n 1)
+case $answer in
+"allgather on $cluster: at 16M use "*" % above the bound; what limits: "*) ;;
+*) say "the answer is \"$answer\"" ;;
+esac
+[ -z "$gain" ] || has a.html "$(awk -v x="$gain" 'BEGIN { printf "%.2f times as fast as NCCL", x }')"
+[ "$(sed -n '/<h1>/,/class="answer"/p' a.html | wc -l)" -eq 2 ] || say "the answer does not follow the title"
+[ "$(grep -c '^<li><a href="#part' a.html)" -eq "$(grep -c '^<section id="part' a.html)" ] || say "contents and sections differ"
+[ "$(grep -c 'class="legend" aria-label="Colours of thread blocks"' a.html)" -eq 1 ] || say "not one legend of states"
 [ "$(grep -c '<canvas class="timeline"' a.html)" -eq 1 ] || say "not one timeline"
 # A row for each of three sizes and the head; a column for each of two contenders that took part.
 [ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -c '<tr>')" -eq 4 ] || say "sizes are missing"
-[ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -o 'busbw (GB/s)' | wc -l)" -eq 2 ] || say "contenders are missing"
+[ "$(sed -n '/<table class="everyone">/,/<\/table>/p' a.html | grep -o '<th scope="col" class="n">[a-z]*<' | wc -l)" -eq 3 ] || say "contenders are missing"
 [ "$(grep -o 'n win' a.html | wc -l)" -eq 3 ] || say "not a winner per size"
 # Nothing is fetched: the only address is the name of SVG.
-addresses=$(grep -oE '(https?:|src=|href=|url\(|@import)[^ >]*' a.html | grep -v 'http://www.w3.org/2000/svg' || true)
+addresses=$(grep -oE '(https?:|src=|href=|url\(|@import)[^ >]*' a.html | grep -v -e 'http://www.w3.org/2000/svg' -e '^href="#' -e '^href="data:,"' || true)
 [ -z "$addresses" ] || say "the page fetches $addresses"
 # The commands that it names give the same figures.
 line=$(sed -n '/^<pre>/,/^<\/pre>/p' a.html | sed 's/<[^>]*>//g' | grep -m 1 -- '--with hm')
@@ -56,9 +74,13 @@ ran=$(grep -c '"what": .*"status": "ok"' why.json)
 best=$(sed -n 's/^ *{"what": "\([^"]*\)".*/\1/p;' why.json | head -n 1)
 grep '<tr><td>' why.html | head -n 1 | sed 's/&gt;/>/g' | grep -qF -e "<td>$best</td>" || say "explain: $best is not first"
 share=$(sed -n 's/^    "path_share": //p' why.json | tr -d ,)
-scaled() { awk -v x="$1" -v by="$2" 'BEGIN { printf "%.6g", x * by }'; }
-has why.html "on the links of the bound, or of cuts alike (%)</th><td>$(scaled "$share" 100)<"
-has why.html "time (us)</th><td>$(scaled "$(member time_s)" 1e6)<"
+has why.html "on the links of the bound, or of cuts alike</th><td>$(awk -v x="$share" 'BEGIN { printf "%.3g", x * 100 }') %<"
+has why.html "time</th><td>$(awk -v x="$(member time_s)" 'BEGIN { printf "%.4g", x * 1e6 }') us<"
+has why.html "critical path); of what was tried, this helps most: $(echo "$best" | sed 's/>/\&gt;/g')"
+# The thread blocks of one run are drawn once, whoever tells of it.
+"$ccllab" simulate -t $cluster -c allgather --with ring --size 1M --json -o same.json
+"$ccllab" report same.json why.json -o both.html
+[ "$(grep -c '<figure class="idle"' both.html)" -eq 1 ] || say "the thread blocks of a run are drawn twice"
 line=$(sed -n '/^<pre>/,/<\/pre>/p;/<pre>/p' why.html | sed 's/<[^>]*>//g' | grep '^ccllab explain' | head -n 1)
 sh -c "'$ccllab' ${line#ccllab } --no-what-if --json" >again.json
 [ "$(grep '^  "time_s"' again.json)" = "$(grep '^  "time_s"' why.json)" ] || say "$line: another time"
@@ -74,6 +96,21 @@ has tune.html '<table class="knobs">'
 line=$(sed -n '/<pre>/,/<\/pre>/p' lab.html | sed 's/<[^>]*>//g' | head -n 1)
 sh -c "'$ccllab' ${line#ccllab } --json" 2>tune.log | sed -n 's/.*"best": .*"time_s": \([^,]*\),.*/\1/p' >again
 sed -n 's/.*"best": .*"time_s": \([^,]*\),.*/\1/p' tune.json | cmp -s - again || say "$line: another time"
+
+# The other results in words: verdict, gain, balance, limit; settings as options, no JSON.
+printf '# Collective test starting: all_gather_perf\n# nThread 1 nGpus 8\n1048576 1 half none -1 60 17.4 15.2 0\n' >nccl.log
+"$ccllab" diagnose nccl.log -t dgx-h100 --json -o diagnose.json || [ $? -eq 1 ]
+"$ccllab" sweep -q -t $cluster -c allgather --sizes 1M --vary scale:bandwidth:net=2 -k with=ring,hm --budget 4runs --notebook none --json -o sweep.json
+"$ccllab" balance -t hetccl-snu --speeds nvidia=2,amd=1 --total 48 --json -o balance.json
+"$ccllab" verify hm.xml --json -o verify.json
+"$ccllab" report diagnose.json sweep.json balance.json bound.json tune.json verify.json -o words.html
+has words.html "<p class=\"answer\">$(sed -n 's/^  "verdict": "\(.*\)",$/\1/p' diagnose.json)."
+has words.html '<caption>Causes, the likeliest first</caption>'
+has words.html '<h2 id="head2">What if: allgather on 2 clusters</h2>'
+has words.html 'times as fast as an equal split.</li>'
+has words.html 'No schedule can do allgather of 16M on '
+has words.html '<code>--with '
+sed 's|<script.*||; /^{/d' words.html | grep -v '"name"' | grep -qE '\{&quot;|_bytes|_GBps|ccllab/[a-z]+/1":' && say "words.html has JSON"
 
 # A long trace is thinned.
 awk 'BEGIN { print "{\"traceEvents\": ["

@@ -29,7 +29,7 @@ static ccl_status_t draw_plots(ccl_picture_t **out, ccl_error_t *err) {
     static const double sizes[] = {1024, 65536};
     static const double values[] = {1, 2};
     static const ccl_draw_curve_t curve = {"a curve", values};
-    static const ccl_draw_busbw_t plot = {"a plot", 2, 1, sizes, &curve, values};
+    static const ccl_draw_busbw_t plot = {"a plot", 2, 1, sizes, &curve, values, 1.5};
 
     return ccl_draw_busbw(&plot, 1, out, err);
 }

@@ -20,14 +20,18 @@ START_TEST(busbw) {
         curves[c] = (ccl_draw_curve_t){names[c], values[c]};
     }
     values[3][1] = NAN; /* could not run: the line has a gap */
-    plots[0] = (ccl_draw_busbw_t){"one", 4, 12, sizes, curves, bound};
-    plots[1] = (ccl_draw_busbw_t){"two, one size", 1, 2, sizes, curves, NULL};
+    plots[0] = (ccl_draw_busbw_t){"one", 4, 12, sizes, curves, bound, 0};
+    plots[1] = (ccl_draw_busbw_t){"two, one size", 1, 2, sizes, curves, NULL, 1.5};
     ck_assert_int_eq(ccl_draw_busbw(plots, 2, &picture, NULL), CCL_OK);
     svg = svg_read(picture);
-    ck_assert_uint_eq(svg_count(svg, "plot"), 2);
-    ck_assert_uint_eq(svg_count(svg, "curve"), 12 + 2);
+    /* The second has a twin with times. */
+    ck_assert_uint_eq(svg_count(svg, "plot"), 3);
+    ck_assert_uint_eq(svg_count(svg, "curve"), 12 + 2 + 2);
     ck_assert_uint_eq(svg_count(svg, "bound"), 1);
-    ck_assert_uint_eq(svg_count(svg, "legend curve"), 13 + 2);
+    ck_assert_uint_eq(svg_count(svg, "legend curve"), 13 + 2 + 2);
+    ck_assert(svg_has(svg, "time (us)"));
+    /* A logarithmic axis has no 0. */
+    ck_assert_ptr_null(strstr(svg->source, ">0</text>"));
     ck_assert(svg_has(svg, "64K") && svg_has(svg, "1G") && svg_has(svg, "busbw (GB/s)"));
     ck_assert(svg_has(svg, "K, M, G are 2^10, 2^20, 2^30"));
     ck_assert(svg_has(svg, "schedule 11") && svg_has(svg, "none can be above"));

@@ -51,6 +51,7 @@ static svg_t *timeline(const ran_t *r, ccl_draw_rows_t rows, bool by_chunk, uint
     options.rows = rows;
     options.by_chunk = by_chunk;
     options.rank = rank;
+    options.unfolded = true;
     ck_assert_msg(ccl_draw_timeline(r->topo, r->program, r->result, r->trace, &options, &picture,
                                     &err) == CCL_OK,
                   "%s", err.text);
@@ -192,6 +193,47 @@ START_TEST(detail) {
 }
 END_TEST
 
+/** Rows that look alike are one: a picture of 64 GPUs has as many rows as one of 8. */
+START_TEST(folded) {
+    ran_t r = ran("servers:8 gpus:8 nvswitch=180GB/s,1us nics:8x50GB/s,2us fabric=rail",
+                  CCL_ALLGATHER, "hm", 16 << 20, 1, 0);
+    ccl_draw_timeline_options_t options = CCL_DRAW_TIMELINE_OPTIONS_INIT;
+    ccl_picture_t *picture = NULL;
+    char told[80];
+    svg_t *svg;
+
+    ck_assert_int_eq(
+        ccl_draw_timeline(r.topo, r.program, r.result, r.trace, &options, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_gt(r.program->ntbs, 500);
+    ck_assert_uint_lt(svg_count(svg, "row"), 40);
+    ck_assert_uint_eq(svg_count(svg, "legend heat"), 0); /* states of blocks, not shares */
+    snprintf(told, sizeof(told), "%u rows that look like one of these",
+             r.program->ntbs - svg_count(svg, "row"));
+    ck_assert_msg(strstr(svg->source, told) != NULL, "no \"%s\"", told);
+    ck_assert(svg_has(svg, "alike)"));
+    svg_free(svg);
+    ran_free(&r);
+}
+END_TEST
+
+/** What is done inside of servers and between them stands in rows of its own. */
+START_TEST(phases) {
+    ran_t r = ran("servers:2 gpus:4 nvswitch=300GB/s,0.7us nics:4x25GB/s,2us fabric=rail",
+                  CCL_ALLREDUCE, "hm", 32 << 20, 2, 0);
+    svg_t *svg = timeline(&r, CCL_DRAW_ROWS_PHASE, false, CCL_NONE);
+
+    ck_assert_uint_eq(svg_count(svg, "row"), 4);
+    ck_assert(svg_has(svg, "reduces over nvlink") && svg_has(svg, "moves over nvlink"));
+    ck_assert(svg_has(svg, "reduces over net") && svg_has(svg, "moves over net"));
+    svg_free(svg);
+    svg = timeline(&r, CCL_DRAW_ROWS_BLOCK, true, CCL_NONE);
+    ck_assert(svg_has(svg, "chunk 0") || svg_has(svg, "chunks 0-1"));
+    svg_free(svg);
+    ran_free(&r);
+}
+END_TEST
+
 START_TEST(refusals) {
     ran_t r = ran("servers:1 gpus:2 nvswitch=100GB/s,1us", CCL_ALLGATHER, "direct", 1 << 20, 1, 2);
     ccl_draw_timeline_options_t options = CCL_DRAW_TIMELINE_OPTIONS_INIT;
@@ -222,6 +264,8 @@ int main(void) {
     tcase_add_test(tcase, states);
     tcase_add_test(tcase, links);
     tcase_add_test(tcase, detail);
+    tcase_add_test(tcase, folded);
+    tcase_add_test(tcase, phases);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -1,4 +1,6 @@
 /* Pictures of clusters: what is drawn, what is folded, three formats, hostile names. */
+#include <math.h>
+
 #include "tests/draw/svg.h"
 #include "tests/topologies/topologies.h"
 
@@ -13,6 +15,8 @@ static const struct {
     {"heteccl-h20-4x8+8x4", 12, 2, 12, 12 + 12 + 8, 3, "s0 and 7 like it",
      "twelve servers of two kinds: two drawn, all as small boxes"},
     {"syccl-h800-512", 8, 1, 64, 8 * 3, 3, "s0 and 63 like it", "64 servers: one drawn"},
+    {"gb200-nvl72", 8, 1, 0, 8 + 8, 2, "72 GPUs; 64 more like those drawn",
+     "72 GPUs that are alike: eight drawn, all as small boxes"},
     {"teccl-ndv2-2x8", 16, 2, 0, 16 + 16 + 2, 3, "nvlink 25 GB/s (16 drawn)",
      "GPUs linked to each other by two widths"},
 };
@@ -67,6 +71,72 @@ START_TEST(heat) {
                                               "50 GB/s back, busy 0 %"));
     svg_free(svg);
     free(uses);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/** GPUs in a ring stand in a ring, those of a torus in rows. */
+START_TEST(graphs) {
+    for (int torus = 0; torus < 2; torus++) {
+        ccl_topology_builder_t *b = ccl_topology_builder_create("graph");
+        ccl_topology_t *topo = NULL;
+        uint32_t at[16], levels = 0;
+        double seen[16];
+        svg_t *svg;
+
+        for (uint32_t i = 0; i < 16; i++) {
+            char id[16];
+
+            snprintf(id, sizeof(id), "g%u", i);
+            ck_assert_int_eq(
+                ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, i, NULL, &at[i], NULL),
+                CCL_OK);
+        }
+        for (uint32_t i = 0; i < 16; i++) {
+            uint32_t right = torus ? i / 4 * 4 + (i + 1) % 4 : (i + 1) % 16;
+
+            ccl_topology_builder_duplex(b, at[i], at[right], "nvlink", 50e9, 0, 1, 0, NULL);
+            if (torus)
+                ccl_topology_builder_duplex(b, at[i], at[(i + 4) % 16], "nvlink", 50e9, 0, 1, 0,
+                                            NULL);
+        }
+        ck_assert_int_eq(ccl_topology_builder_finish(b, &topo, NULL), CCL_OK);
+        svg = svg_read(picture_of(topo, NULL));
+        ck_assert_uint_eq(svg_count(svg, "link"), torus ? 32 : 16);
+        for (const char *s = svg->source; (s = strstr(s, "<g class=\"gpu\">")); s++) {
+            double y = atof(strstr(s, " y=\"") + 4);
+            uint32_t i = 0;
+
+            while (i < levels && fabs(seen[i] - y) > 0.5)
+                i++;
+            if (i == levels)
+                seen[levels++] = y;
+        }
+        ck_assert_msg(torus ? levels == 4 : levels >= 8, "%u levels", levels);
+        ck_assert(svg_count(svg, "label") >= 12 && svg_has(svg, "50"));
+        svg_free(svg);
+        ccl_topology_builder_destroy(b);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+/** Lines pass what they do not end at: no PCIe line of a DGX-1 runs behind a box. */
+START_TEST(ways) {
+    ccl_topology_t *topo = topology("dgx1-v100");
+    svg_t *svg = svg_read(picture_of(topo, NULL));
+    uint32_t bent = 0;
+
+    for (const char *s = svg->source; (s = strstr(s, "<g class=\"link\">")); s++) {
+        const char *end = strstr(s, "</g>");
+        uint32_t corners = 0;
+
+        for (const char *c = strstr(s, "<path d=\""); c < end; c++)
+            corners += *c == 'L';
+        bent += strstr(s, "pcie") < end && corners > 1 && corners < 12;
+    }
+    ck_assert_uint_ge(bent, 2);
+    svg_free(svg);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -157,9 +227,7 @@ START_TEST(library) {
         ccl_topology_t *topo = topology(entry->name);
         svg_t *svg = svg_read(picture_of(topo, NULL));
 
-        /* The GPUs of a rack stand in one row. */
-        double most = strstr(entry->name, "nvl72") ? 3200 : 1600;
-        ck_assert_msg(svg_count(svg, "gpu") > 0 && svg->width <= most, "%s: %g", entry->name,
+        ck_assert_msg(svg_count(svg, "gpu") > 0 && svg->width <= 1600, "%s: %g", entry->name,
                       (double)svg->width);
         svg_free(svg);
         ccl_topology_destroy(topo);
@@ -173,6 +241,8 @@ int main(void) {
 
     tcase_add_loop_test(tcase, structure, 0, CCL_ARRAY_LEN(rows));
     tcase_add_test(tcase, heat);
+    tcase_add_test(tcase, graphs);
+    tcase_add_test(tcase, ways);
     tcase_add_test(tcase, formats);
     tcase_add_test(tcase, names);
     tcase_add_test(tcase, library);

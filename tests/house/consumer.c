@@ -1,5 +1,5 @@
 /* What a program outside writes: it sees installed headers only and touches every module. */
-#include <report/report.h>
+#include <ccllab.h>
 
 #include <stdio.h>
 #include <string.h>

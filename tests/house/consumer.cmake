@@ -1,5 +1,5 @@
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C)
-find_package(ccllab 0.1 REQUIRED CONFIG)
+find_package(ccllab 0.2 REQUIRED CONFIG)
 add_executable(consumer consumer.c)
 target_link_libraries(consumer PRIVATE ccllab::ccllab)

@@ -17,7 +17,7 @@ headers=$(cd "$prefix/include" && find . -type f | sort | tr '\n' ' ')
 want=$(for module in $(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' "$source/CMakeLists.txt"); do
     echo "./ccllab/$module/$module.h"
     sed -n "s,^#include \"\($module/.*\)\"\$,./ccllab/\1,p" "$source/$module/$module.h"
-done | sort | tr '\n' ' ')
+done | { echo ./ccllab/ccllab.h; cat; } | sort | tr '\n' ' ')
 [ "$headers" = "$want" ] || { echo "installed headers: $headers, not $want"; exit 1; }
 grep -rlF "$source" "$prefix/lib" --include='*.cmake' --include='*.pc' &&
     { echo "the files above name the source folder"; exit 1; }
@@ -63,6 +63,14 @@ comm -23 "$temporary/exported" "$temporary/named" >"$temporary/stray"
 "$cc" -std=c11 $flags "$temporary/consumer.c" -o "$temporary/consumer" \
     $(pkg-config --cflags --libs ccllab)
 "$temporary/consumer"
+
+# The one header, also in C++.
+printf '#include <ccllab.h>\nint main() { return sizeof(CCL_VERSION) == 0; }\n' >"$temporary/one.cc"
+# shellcheck disable=SC2046,SC2086
+if command -v c++ >/dev/null 2>&1; then
+    c++ -Wall -Wextra -Werror $flags "$temporary/one.cc" -o "$temporary/one" $(pkg-config --cflags --libs ccllab)
+    "$temporary/one"
+fi
 
 # The examples, each against what it should say.
 example() { # name, pattern, arguments...
@@ -148,7 +156,7 @@ if [ -x "$prefix/bin/ccllab" ]; then
     (cd / && "$prefix/bin/ccllab" --version)
     for file in share/man/man1/ccllab.1 share/man/man1/ccllab-topology-show.1 \
         share/bash-completion/completions/ccllab share/doc/ccllab/docs/commands.md \
-        share/ccllab/schemas/compare-1.json; do
+        share/ccllab/schemas/compare-1.json share/doc/ccllab/LICENSE share/doc/ccllab/CHANGELOG.md share/doc/ccllab/SECURITY.md; do
         [ -s "$prefix/$file" ] || { echo "$file is not installed"; exit 1; }
     done
 fi

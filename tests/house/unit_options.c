@@ -28,6 +28,8 @@ static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
 static const ccl_make_options_t default_ccl_make_options_t = CCL_MAKE_OPTIONS_INIT;
 static const ccl_replay_options_t default_ccl_replay_options_t = CCL_REPLAY_OPTIONS_INIT;
 static const ccl_run_options_t default_ccl_run_options_t = CCL_RUN_OPTIONS_INIT;
+static const ccl_standalone_options_t default_ccl_standalone_options_t =
+    CCL_STANDALONE_OPTIONS_INIT;
 static const ccl_sim_options_t default_ccl_sim_options_t = CCL_SIM_OPTIONS_INIT;
 static const ccl_synth_options_t default_ccl_synth_options_t = CCL_SYNTH_OPTIONS_INIT;
 static const ccl_topology_join_options_t default_ccl_topology_join_options_t =
@@ -85,6 +87,7 @@ START_TEST(test_run) {
     REFUSES(ccl_run_options_t, ccl_run_program(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_order(NULL, &options, NULL, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_run_kernel_text(NULL, &options, NULL, &err));
+    REFUSES(ccl_standalone_options_t, ccl_standalone_write(NULL, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_bootstrap_open(NULL, CCL_BOOTSTRAP_AUTO, &options, NULL, &err));
     REFUSES(ccl_run_options_t, ccl_testbed_run(NULL, NULL, NULL, &options, NULL, &err));
 }

@@ -134,7 +134,7 @@ static double time_on(const tuned_t *t, const machine_t *m, uint32_t run) {
     ccl_program_t *program = NULL;
     ccl_way_t way;
     ck_assert_int_eq(ccl_tune_program(NULL, t->topo, t->want, t->tuning->points[r->point].values,
-                                      sizes[r->size], CCL_EXECUTOR_ANY, &program, &way, NULL),
+                                      sizes[r->size], &(ccl_tune_target_t){0}, &program, &way, NULL),
                      CCL_OK);
     sim.size_bytes = sizes[r->size];
     sim.batches = r->result.batches;

@@ -29,7 +29,11 @@ static traced_t trace(const char *text, uint32_t batches, uint64_t max_events) {
     ck_assert_msg(ccl_sim_program(NULL, t.topo, NULL, t.program, &options, &t.result, &err) ==
                       CCL_OK,
                   "%s", err.text);
-    ck_assert_int_eq(ccl_trace_write(trace, &out, &err), CCL_OK);
+    ccl_trace_about_t about = CCL_TRACE_ABOUT_INIT;
+    about.topo = t.topo;
+    about.program = t.program;
+    about.result = t.result;
+    ck_assert_int_eq(ccl_trace_write(trace, &about, &out, &err), CCL_OK);
     t.root = json_loads(out.data, JSON_REJECT_DUPLICATES, &wrong);
     ck_assert_msg(t.root != NULL, "line %d: %s", wrong.line, wrong.text);
     ccl_text_fini(&out);
@@ -56,7 +60,8 @@ START_TEST(test_events) {
     traced_t t = trace(PROGRAM, 3, 0);
     const json_t *events = json_object_get(t.root, "traceEvents");
     double busy_us[3][2] = {{0}}, bytes = 0;
-    uint32_t passes = 0, flows = 0, names = 0;
+    uint32_t passes = 0, flows = 0, names = 0, arrows = 0, ends = 0, counters = 0;
+    double wait_us[3][2] = {{0}};
     ck_assert(json_is_array(events));
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *e = json_array_get(events, i);
@@ -69,13 +74,22 @@ START_TEST(test_events) {
                 json_string_value(json_object_get(json_object_get(e, "args"), "name")));
             continue;
         }
-        ck_assert_str_eq(ph, "X");
+        if (strcmp(ph, "X") != 0) {
+            counters += strcmp(ph, "C") == 0;
+            arrows += strcmp(ph, "s") == 0;
+            ends += strcmp(ph, "f") == 0;
+            continue;
+        }
         double from_us = number(e, "ts"), for_us = number(e, "dur");
         uint32_t pid = (uint32_t)number(e, "pid"), tid = (uint32_t)number(e, "tid");
         ck_assert(from_us >= 0 && for_us >= 0);
         ck_assert(from_us + for_us <= t.result->time_s * 1e6 * (1 + 1e-8));
         const json_t *args = json_object_get(e, "args");
-        if (pid < 3) {
+        const char *category = json_string_value(json_object_get(e, "cat"));
+        ck_assert_ptr_nonnull(category);
+        if (strncmp(category, "wait ", 5) == 0) {
+            wait_us[pid][tid] += for_us;
+        } else if (pid < 3) {
             passes++;
             ck_assert_uint_lt(tid, 2);
             ck_assert(number(args, "batch") < 3 && number(args, "slice") < 2);
@@ -99,9 +113,18 @@ START_TEST(test_events) {
     ck_assert_uint_eq(flows, 3 * 2 * 2 * 2);
     ck_assert_double_eq_tol(bytes, 3 * 2 * 2 * 1e6, 1);
     ck_assert_uint_ge(names, 4);
+    /* Every slice that is sent is received: from 0 by 1, and from 1 by 2. */
+    ck_assert_uint_eq(arrows, 3 * 2 * 2 * 2);
+    ck_assert_uint_eq(ends, arrows);
+    ck_assert_uint_ge(counters, 4); /* two links, up and down */
     for (uint32_t k = 0; k < t.program->ntbs; k++) {
         const ccl_tb_t *tb = &t.program->tbs[k];
         ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t.result->tbs[k].busy_s * 1e6, 1e-4);
+        ck_assert_double_eq_tol(wait_us[tb->rank][tb->id],
+                                (t.result->tbs[k].wait_data_s + t.result->tbs[k].wait_peer_s +
+                                 t.result->tbs[k].wait_slot_s) *
+                                    1e6,
+                                1e-2);
     }
     traced_fini(&t);
 }
@@ -111,14 +134,65 @@ START_TEST(test_limit) {
     traced_t t = trace(PROGRAM, 3, 5);
     const json_t *events = json_object_get(t.root, "traceEvents");
     uint32_t spans = 0;
-    for (size_t i = 0; i < json_array_size(events); i++)
-        spans +=
-            strcmp(json_string_value(json_object_get(json_array_get(events, i), "ph")), "X") == 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        const char *category = json_string_value(json_object_get(e, "cat"));
+        spans += strcmp(json_string_value(json_object_get(e, "ph")), "X") == 0 &&
+                 strncmp(category, "wait", 4) != 0;
+    }
     ck_assert_uint_eq(spans, 5);
     ck_assert_int_eq(
         json_integer_value(json_object_get(json_object_get(t.root, "otherData"), "dropped")),
         3 * (3 * 2 * 2 + 1) + 3 * 2 * 2 * 2 - 5);
     traced_fini(&t);
+}
+END_TEST
+
+/** What a slice is, in words. */
+START_TEST(test_words) {
+    static const char *const wanted[] = {
+        "send chunk 0 of 4, to GPU 1",
+        "receive chunk 0 of 4, from GPU 1",
+        "receive, keep and send on chunk 0 of 4, from GPU 0 to GPU 2",
+        "waits for data from GPU 1",
+        "block 0, from GPU 0 to GPU 2, channel 0",
+        "GPU 0 to GPU 1, channel 0"};
+    traced_t t = trace(PROGRAM, 1, 0);
+    char *text = json_dumps(t.root, 0);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(wanted); i++)
+        ck_assert_msg(strstr(text, wanted[i]) != NULL, "no \"%s\"", wanted[i]);
+    free(text);
+    traced_fini(&t);
+}
+END_TEST
+
+/** Where all is too much, some GPUs are written, and the others are counted. */
+START_TEST(test_sample) {
+    small_system_t on = {.links = "0-1:nvlink,10,1 1-2:net,5,2"};
+    ccl_topology_t *topo = small_topology(&on);
+    ccl_program_t *program =
+        small_program("0>1: s1 s1 | 1<0>2: rcs1 rcs1 | 2<1: r1 r1", 3, "Simple", NULL);
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    ccl_trace_about_t about = CCL_TRACE_ABOUT_INIT;
+    ccl_sim_result_t *result = NULL;
+    ccl_text_t out = {0};
+    options.size_bytes = 4e6;
+    options.batches = 1;
+    options.trace = ccl_trace_create(0);
+    ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &options, &result, NULL), CCL_OK);
+    about.topo = topo;
+    about.program = program;
+    about.result = result;
+    about.most_bytes = 1000;
+    ck_assert_int_eq(ccl_trace_write(options.trace, &about, &out, NULL), CCL_OK);
+    ck_assert_ptr_nonnull(strstr(out.data, "\"gpus\":3,\"gpus_in_full\":1}"));
+    ck_assert_ptr_nonnull(strstr(out.data, "busy blocks of the 2 GPUs that are not shown in full"));
+    ck_assert_ptr_null(strstr(out.data, "\"GPU 2 ("));
+    ccl_text_fini(&out);
+    ccl_trace_destroy(options.trace);
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_topology_destroy(topo);
 }
 END_TEST
 
@@ -156,7 +230,7 @@ START_TEST(test_flow_list) {
     ccl_text_t out = {0};
     options.trace = ccl_trace_create(0);
     ck_assert_int_eq(ccl_sim_flows(NULL, topo, NULL, &list, &options, &result, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_trace_write(options.trace, &out, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_trace_write(options.trace, NULL, &out, NULL), CCL_OK);
     json_t *root = json_loads(out.data, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);
     double sum_us = 0;
@@ -180,6 +254,8 @@ int main(void) {
     tcase_add_test(tcase, test_events);
     tcase_add_test(tcase, test_limit);
     tcase_add_test(tcase, test_never_skips);
+    tcase_add_test(tcase, test_words);
+    tcase_add_test(tcase, test_sample);
     tcase_add_test(tcase, test_empty);
     tcase_add_test(tcase, test_flow_list);
     suite_add_tcase(suite, tcase);

@@ -95,6 +95,8 @@ ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, cons
     if (start == len)
         return ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0,
                              "empty; a cluster as JSON, HeteCCL DSL or NCCL topology XML");
+    if (ccl_i_topology_is_smi(text, len))
+        return ccl_topology_read_smi(ctx, name, text, len, out, err);
     if (text[start] == '<')
         return ccl_topology_read_nccl_xml(ctx, name, text, len, out, err);
     if (text[start] == '{' || text[start] == '[') {
@@ -122,7 +124,7 @@ ccl_status_t ccl_topology_read_text(const ccl_ctx_t *ctx, const char *name, cons
     return ccl_error_set(err, CCL_ERR_INPUT, name, row, column,
                          "no cluster description; JSON begins with {, NCCL topology XML with <, "
                          "HeteCCL DSL has \"define nodenum\", a one-liner begins with servers:, "
-                         "gpus: or host:");
+                         "gpus: or host:, nvidia-smi topo -m has a head GPU0 GPU1 ... and rows");
 }
 
 /* ---------------------------------------------------------------- what a user names */
@@ -244,8 +246,12 @@ ccl_status_t ccl_topology_read(const ccl_ctx_t *ctx, const char *spec, ccl_topol
     const ccl_library_entry_t *entry = ccl_topology_library_find(spec);
     if (entry)
         return ccl_topology_read_text(ctx, entry->name, entry->text, entry->len, out, err);
+    if (strcmp(spec, "here") == 0)
+        return ccl_topology_here(ctx, out, err);
     if (ccl_topology_is_nodes(spec))
         return ccl_topology_read_nodes(ctx, spec, out, err);
+    if (ccl_i_topology_has_hints(spec))
+        return ccl_i_topology_read_hinted(ctx, spec, out, err);
     if (looks_synthetic(spec))
         return ccl_topology_read_synthetic(ctx, spec, out, err);
     return no_such(spec, err);

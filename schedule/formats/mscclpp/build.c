@@ -5,7 +5,7 @@
  * its sender that it has begun. Through switches there are no slots: a pull reads what its group
  * offers where it lies, and a multicast stores where it is taken, so all signal that they are
  * ready, and who has stored signals that. Blocks of a GPU that wait for each other get a semaphore
- * each time.
+ * each time. With the protocol LL messages are packets, which say themselves that they have come.
  */
 #include "schedule/formats/mscclpp/build_i.h"
 
@@ -83,18 +83,107 @@ static void find_channels(ccl_i_mpp_maker_t *m) {
     }
 }
 
-/** A slot in the receiver's scratch for every plain message. */
+static uint32_t more_scratch(ccl_i_mpp_maker_t *m, uint32_t step) {
+    uint32_t *len = &m->plan->gpus[m->p->tbs[m->tb_of[step]].rank].len[CCL_BUF_SCRATCH];
+    uint32_t at = *len;
+    *len += m->p->steps[step].count;
+    return at;
+}
+
+/**
+ * A slot in the receiver's scratch for every plain message. Packets take twice the room of their
+ * payload, from twice the index on: what is no packet lies before all of them.
+ */
 static void find_slots(ccl_i_mpp_maker_t *m) {
-    for (uint32_t s = 0; s < m->p->nsteps; s++) {
-        if (m->sender[s] == CCL_NONE)
-            continue;
-        uint32_t rank = m->p->tbs[m->tb_of[s]].rank;
-        const ccl_wiring_conn_t *conn = &m->wiring.conns[ccl_i_mpp_conn(m, s, true)];
-        if (conn->kind != CCL_WIRING_PLAIN)
-            continue;
-        m->slot[s] = m->plan->gpus[rank].len[CCL_BUF_SCRATCH];
-        m->plan->gpus[rank].len[CCL_BUF_SCRATCH] += m->p->steps[s].count;
+    const ccl_program_t *p = m->p;
+    for (uint32_t s = 0; m->plan->packets && s < p->nsteps; s++) {
+        if (p->steps[s].type == CCL_PRIM_RRS)
+            m->room[s] = more_scratch(m, s);
     }
+    for (uint32_t s = 0; s < p->nsteps; s++) {
+        uint32_t in = ccl_i_mpp_conn(m, s, true), out = ccl_i_mpp_conn(m, s, false);
+        if (m->sender[s] != CCL_NONE && m->wiring.conns[in].kind == CCL_WIRING_PLAIN)
+            m->slot[s] = more_scratch(m, s);
+        if (m->plan->packets && out != CCL_NONE && m->type[out] == CCL_I_MPP_PORT)
+            m->pack[s] = more_scratch(m, s);
+    }
+}
+
+/**
+ * Packets need no signals, but nobody may be a launch ahead of a GPU that still reads them: with
+ * two halves of scratch that holds where every GPU needs something of every other one in each
+ * launch. Switches store plain data.
+ */
+static bool in_packets(const ccl_i_mpp_maker_t *m) {
+    ccl_collective_kind_t kind = m->p->coll->kind;
+    return strcmp(m->p->proto, "LL") == 0 && m->wiring.nswitches == 0 &&
+           (kind == CCL_ALLREDUCE || kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER ||
+            kind == CCL_ALLTOALL);
+}
+
+/* ---------------------------------------------------------------- what is written again */
+
+/** Where a step writes for good; false: nowhere. */
+static bool writes(const ccl_i_mpp_maker_t *m, uint32_t step, ccl_i_mpp_place_t *out) {
+    const ccl_step_t *s = &m->p->steps[step];
+    ccl_primitive_t type = (ccl_primitive_t)s->type;
+    if (type == CCL_PRIM_S || type == CCL_PRIM_RRS || type == CCL_PRIM_NOP)
+        return false;
+    *out = ccl_i_mpp_memory(m, m->p->tbs[m->tb_of[step]].rank,
+                            (ccl_i_mpp_place_t){s->dst_buf, s->dst_off});
+    return true;
+}
+
+/**
+ * Steps that send over a port from memory that may be written afterwards: by a later step of the
+ * block, or by another block. Ports read when they get to it, so these must wait for it.
+ */
+static ccl_status_t find_rewritten(ccl_i_mpp_maker_t *m, ccl_error_t *err) {
+    const ccl_program_t *p = m->p;
+    enum { NOBODY = 0, MANY = 1 };
+    m->rewritten = calloc(p->nsteps + (size_t)1, sizeof *m->rewritten);
+    ccl_status_t status = m->rewritten ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < p->nranks && status == CCL_OK; r++) {
+        uint32_t *by[3], *last[3]; /* block + 2 that writes an element; its last step there */
+        ccl_i_mpp_place_t at;
+        for (int b = 0; b < 3; b++) {
+            by[b] = calloc(p->buffer_len[3 * (size_t)r + (size_t)b] + (size_t)1, sizeof **by);
+            last[b] = calloc(p->buffer_len[3 * (size_t)r + (size_t)b] + (size_t)1, sizeof **last);
+            status = by[b] && last[b] ? status : ccl_fail_nomem(err);
+        }
+        for (int look = 0; look < 2 && status == CCL_OK; look++) {
+            for (uint32_t t = p->rank_first_tb[r]; t < p->rank_first_tb[r + 1]; t++) {
+                for (uint32_t s = p->tbs[t].first_step; s < p->tbs[t].first_step + p->tbs[t].nsteps;
+                     s++) {
+                    const ccl_step_t *step = &p->steps[s];
+                    bool src = step->type == CCL_PRIM_S;
+                    if (!look && !writes(m, s, &at))
+                        continue;
+                    if (look)
+                        at = ccl_i_mpp_memory(
+                            m, r,
+                            (ccl_i_mpp_place_t){src ? step->src_buf : step->dst_buf,
+                                                src ? step->src_off : step->dst_off});
+                    for (uint32_t i = at.at; i < at.at + step->count; i++) {
+                        uint32_t *who = &by[at.buffer][i];
+                        if (look) {
+                            m->rewritten[s] = m->rewritten[s] || *who == MANY ||
+                                              (*who != NOBODY && *who != t + 2) ||
+                                              (*who == t + 2 && last[at.buffer][i] > s);
+                            continue;
+                        }
+                        *who = *who == NOBODY || *who == t + 2 ? t + 2 : MANY;
+                        last[at.buffer][i] = s;
+                    }
+                }
+            }
+        }
+        for (int b = 0; b < 3; b++) {
+            free(by[b]);
+            free(last[b]);
+        }
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------- semaphores */
@@ -212,9 +301,11 @@ static ccl_status_t prepare(ccl_i_mpp_maker_t *m, ccl_error_t *err) {
     m->sender = malloc((ns + 1) * sizeof *m->sender);
     m->receiver = malloc((ns + 1) * sizeof *m->receiver);
     m->slot = calloc(ns + 1, sizeof *m->slot);
+    m->room = calloc(ns + 1, sizeof *m->room);
+    m->pack = calloc(ns + 1, sizeof *m->pack);
     m->tb_of = calloc(ns + 1, sizeof *m->tb_of);
     if (!m->type || !m->end || !m->own_from || !m->scratch || !m->sender || !m->receiver ||
-        !m->slot || !m->tb_of)
+        !m->slot || !m->room || !m->pack || !m->tb_of)
         return ccl_fail_nomem(err);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         for (uint32_t s = p->tbs[t].first_step; s < p->tbs[t].first_step + p->tbs[t].nsteps; s++)
@@ -227,16 +318,21 @@ static ccl_status_t prepare(ccl_i_mpp_maker_t *m, ccl_error_t *err) {
     if (!whole)
         return ccl_fail(err, CCL_ERR_INPUT,
                         "the program sends what nobody receives, or receives what nobody sends");
+    m->plan->packets = in_packets(m);
     CCL_TRY(list_steps(m, err));
     find_channels(m);
     find_slots(m);
+    CCL_TRY(find_rewritten(m, err));
     return find_semaphores(m, err);
 }
 
-/** All scratch buffers that a group shares are of one length. */
+/**
+ * All scratch buffers that a group shares are of one length; with packets all, since who sends
+ * takes its own half for the receiver's.
+ */
 static void even_scratch(ccl_i_mpp_t *plan) {
     uint32_t most = 0;
-    bool shared = false;
+    bool shared = plan->packets;
     for (size_t r = 0; r < plan->ngpus; r++) {
         most =
             plan->gpus[r].len[CCL_BUF_SCRATCH] > most ? plan->gpus[r].len[CCL_BUF_SCRATCH] : most;
@@ -245,6 +341,18 @@ static void even_scratch(ccl_i_mpp_t *plan) {
     }
     for (size_t r = 0; shared && r < plan->ngpus; r++)
         plan->gpus[r].len[CCL_BUF_SCRATCH] = most;
+}
+
+/** The executor divides by the chunks of input and output, also of a GPU that has none. */
+static void some_chunks(const ccl_program_t *p, ccl_i_mpp_t *plan) {
+    bool rooted = p->coll->kind == CCL_BROADCAST || p->coll->kind == CCL_REDUCE;
+    uint32_t most = 1;
+    for (uint32_t i = 0; rooted && i < 2 * p->nranks; i++)
+        most = plan->gpus[i / 2].len[i % 2] > most ? plan->gpus[i / 2].len[i % 2] : most;
+    for (uint32_t i = 0; i < 2 * p->nranks; i++) {
+        uint32_t *len = &plan->gpus[i / 2].len[i % 2];
+        *len = rooted ? most : *len ? *len : 1;
+    }
 }
 
 /** Blocks that wait for each other where FIFOs would let them go on. */
@@ -256,6 +364,19 @@ static ccl_status_t check_ends(const ccl_i_mpp_t *plan, ccl_error_t *err) {
                         "a plan of MSCCL++ has no FIFOs for what switches multicast, and without "
                         "them rank %u block %u would wait for ever",
                         plan->blocks[stuck].rank, plan->blocks[stuck].id);
+    return CCL_OK;
+}
+
+/** Blocks wait for each other, so all of a GPU must be on it at once: one on each SM. */
+static ccl_status_t check_blocks(const ccl_i_mpp_maker_t *m, ccl_error_t *err) {
+    for (uint32_t r = 0; m->topo && r < m->p->nranks; r++) {
+        ccl_gpu_model_t gpu = ccl_model_gpu(m->topo, r);
+        if (gpu.sms > 0 && m->plan->gpus[r].nblocks > gpu.sms)
+            return ccl_fail(err, CCL_UNSUPPORTED,
+                            "rank %u needs %u thread blocks, of 64 operations each, and MSCCL++ "
+                            "has %u at once on its %s: fewer channels or chunks need less",
+                            r, m->plan->gpus[r].nblocks, gpu.sms, gpu.name);
+    }
     return CCL_OK;
 }
 
@@ -273,9 +394,14 @@ ccl_status_t ccl_i_mpp_build(const ccl_program_t *program, const ccl_topology_t 
     if (status == CCL_OK)
         status = check_ends(plan, err);
     if (status == CCL_OK)
-        status = ccl_i_mpp_sync(plan, err);
+        status = ccl_i_mpp_spread(plan, err);
     if (status == CCL_OK)
+        status = ccl_i_mpp_sync(plan, err);
+    if (status == CCL_OK) {
         even_scratch(plan);
+        some_chunks(program, plan);
+        status = check_blocks(&m, err);
+    }
     ccl_wiring_fini(&m.wiring);
     free(m.type);
     free(m.end);
@@ -284,6 +410,9 @@ ccl_status_t ccl_i_mpp_build(const ccl_program_t *program, const ccl_topology_t 
     free(m.sender);
     free(m.receiver);
     free(m.slot);
+    free(m.room);
+    free(m.pack);
+    free(m.rewritten);
     free(m.tb_of);
     free(m.list);
     free(m.list_first);

@@ -25,14 +25,17 @@ typedef struct ccl_i_mpp_maker {
     uint32_t *end;               /* [2 conns] channels of source and destination */
     uint32_t *receiver, *sender; /* [nsteps] */
     uint32_t *slot;              /* [nsteps] in scratch, of what a step receives */
-    uint32_t *tb_of;             /* [nsteps] */
-    uint32_t *own_from; /* [nsteps] step of the same GPU that a member of its own group meets */
-    uint32_t *scratch;  /* [conns + nranks] ids or ranks of one operation */
+    uint32_t *room, *pack; /* [nsteps] packets: where a step keeps a sum that it only sends; where
+                              those lie that go over a port */
+    uint32_t *tb_of;       /* [nsteps] */
+    uint32_t *own_from;    /* [nsteps] step of the same GPU that a member of its own group meets */
+    uint32_t *scratch;     /* [conns + nranks] ids or ranks of one operation */
     /* Steps by connection (its members' side), then by switch connection. */
     uint32_t *list, *list_first, *list_start;
     uint32_t *number; /* [2 nsteps] of a step among those of its connection: sending, receiving */
     ccl_i_mpp_edge_t *edges;
     size_t nedges, edges_cap;
+    bool *rewritten; /* [nsteps] what a step sends may be written by another one afterwards */
     uint32_t *acquires, *acquire_first; /* edges by the step that acquires */
     uint32_t *release_first;            /* edges are by the step that releases */
 } ccl_i_mpp_maker_t;

@@ -105,7 +105,10 @@ static void find_homes(ccl_i_mpp_reader_t *r) {
             ccl_i_mpp_op_t *x = &plan->ops[block->first - 1], *y = &plan->ops[block->first];
             rest = x->kind == CCL_I_MPP_RELEASE && y->kind == CCL_I_MPP_ACQUIRE && x->n == 1 &&
                    y->n == 1 && plan->ids[x->first] == plan->ids[y->first];
-            bool shared = false;
+            bool shared = true; /* also where it only says what was done before */
+            for (uint32_t k = block->first; k < block->first + block->nops; k++)
+                shared = shared && (plan->ops[k].kind == CCL_I_MPP_RELEASE ||
+                                    plan->ops[k].kind == CCL_I_MPP_ACQUIRE);
             for (uint32_t i = before->first; rest && i + 1 < block->first; i++) {
                 for (uint32_t k = block->first + 1; k < block->first + block->nops; k++)
                     shared =
@@ -126,6 +129,16 @@ static void find_homes(ccl_i_mpp_reader_t *r) {
     }
 }
 
+/** Whether the next data that a block moves behind an operation are stored to a group. */
+static bool stores_next(const ccl_i_mpp_reader_t *r, uint32_t op) {
+    for (uint32_t o = op + 1; o < r->end[r->home[op]]; o++) {
+        uint8_t kind = r->plan->ops[o].kind;
+        if (kind >= CCL_I_MPP_PUT)
+            return kind == CCL_I_MPP_STORE || kind == CCL_I_MPP_PULL_STORE;
+    }
+    return false;
+}
+
 uint32_t ccl_i_mpp_released_by(const ccl_i_mpp_reader_t *r, uint32_t id) {
     if (r->met[id] == CCL_NONE)
         return CCL_NONE;
@@ -133,7 +146,8 @@ uint32_t ccl_i_mpp_released_by(const ccl_i_mpp_reader_t *r, uint32_t id) {
     const ccl_i_mpp_op_t *next = &r->plan->ops[op + 1];
     if (op + 1 < r->end[block] && next->kind == CCL_I_MPP_ACQUIRE && next->n == 1 &&
         r->met[next->first] != CCL_NONE &&
-        r->home[r->op_of[r->met[next->first]]] == r->home[r->op_of[id]])
+        r->home[r->op_of[r->met[next->first]]] == r->home[r->op_of[id]] &&
+        stores_next(r, r->op_of[id]))
         return CCL_NONE; /* it says only that it is ready to be stored to */
     size_t low = 0, high = r->nitems;
     while (low < high) { /* the first item behind */

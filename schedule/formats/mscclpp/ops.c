@@ -208,7 +208,15 @@ static void store(ccl_i_mpp_maker_t *m, const at_step_t *a, ccl_i_mpp_place_t he
 }
 
 static void put(ccl_i_mpp_maker_t *m, const at_step_t *a, ccl_i_mpp_place_t held) {
-    ccl_i_mpp_op_t op = {.kind = CCL_I_MPP_PUT,
+    bool packets = m->plan->packets, port = m->type[a->out] == CCL_I_MPP_PORT;
+    if (packets && port) { /* its packets are made here first */
+        ccl_i_mpp_place_t pack = {CCL_BUF_SCRATCH, m->pack[a->step]};
+        move(m, CCL_I_MPP_PACK, a, held, held, pack);
+        held = pack;
+    }
+    ccl_i_mpp_op_t op = {.kind = (uint8_t)(!packets ? CCL_I_MPP_PUT
+                                           : port   ? CCL_I_MPP_PASS_PACKETS
+                                                    : CCL_I_MPP_PUT_PACKETS),
                          .type = m->type[a->out],
                          .peer = a->to->dst,
                          .a = held,
@@ -221,18 +229,20 @@ static void data_ops(ccl_i_mpp_maker_t *m, const at_step_t *a) {
     const ccl_step_t *s = a->s;
     ccl_i_mpp_place_t src = {s->src_buf, s->src_off}, dst = {s->dst_buf, s->dst_off};
     ccl_i_mpp_place_t slot = {CCL_BUF_SCRATCH, m->slot[a->step]};
-    bool slotted = a->from && !a->takes;
+    bool slotted = a->from && !a->takes, packets = m->plan->packets;
+    ccl_i_mpp_kind_t reduce = packets && slotted ? CCL_I_MPP_REDUCE_PACKETS : CCL_I_MPP_REDUCE;
+    ccl_i_mpp_place_t sum = packets ? (ccl_i_mpp_place_t){CCL_BUF_SCRATCH, m->room[a->step]} : slot;
     if (a->type == CCL_PRIM_CPY)
         move(m, CCL_I_MPP_COPY, a, src, src, dst);
     else if (a->type == CCL_PRIM_RE)
         move(m, CCL_I_MPP_REDUCE, a, dst, src, dst);
     else if (slotted && a->type == CCL_PRIM_RRS)
-        move(m, CCL_I_MPP_REDUCE, a, src, slot, slot);
+        move(m, reduce, a, src, slot, sum);
     else if (slotted && ccl_primitive_reduces(a->type))
-        move(m, CCL_I_MPP_REDUCE, a, src, slot, dst);
+        move(m, reduce, a, src, slot, dst);
     else if (slotted)
-        move(m, CCL_I_MPP_COPY, a, slot, slot, dst);
-    ccl_i_mpp_place_t held = a->type == CCL_PRIM_S ? src : a->type == CCL_PRIM_RRS ? slot : dst;
+        move(m, packets ? CCL_I_MPP_UNPACK : CCL_I_MPP_COPY, a, slot, slot, dst);
+    ccl_i_mpp_place_t held = a->type == CCL_PRIM_S ? src : a->type == CCL_PRIM_RRS ? sum : dst;
     if (a->multi)
         store(m, a, held);
     else if (a->to && !a->offers)
@@ -241,7 +251,7 @@ static void data_ops(ccl_i_mpp_maker_t *m, const at_step_t *a) {
 
 static ccl_status_t step_ops(ccl_i_mpp_maker_t *m, uint32_t step, ccl_error_t *err) {
     at_step_t a = look(m, step);
-    bool self_in = a.from && a.from->src == a.from->dst;
+    bool self_in = a.from && a.from->src == a.from->dst, packets = m->plan->packets;
     CCL_TRY(check_step(m, &a, err));
     acquire(m, &a, false);
     if (a.takes && !self_in)
@@ -252,23 +262,26 @@ static ccl_status_t step_ops(ccl_i_mpp_maker_t *m, uint32_t step, ccl_error_t *e
         on_members(m, CCL_I_MPP_WAIT, a.multi);
     if (a.pull)
         on_members(m, CCL_I_MPP_WAIT, a.pull);
-    else if (a.from && !self_in)
+    else if (a.from && !self_in && !packets)
         on_channel(m, CCL_I_MPP_WAIT, a.in, true);
     data_ops(m, &a);
     if (a.multi)
         on_members(m, CCL_I_MPP_SIGNAL, a.multi);
-    else if (a.to && a.to->src != a.to->dst)
+    else if (a.to && a.to->src != a.to->dst && !packets)
         on_channel(m, CCL_I_MPP_SIGNAL, a.out, false);
-    if (a.to && m->type[a.out] == CCL_I_MPP_PORT)
+    if (a.to && m->type[a.out] == CCL_I_MPP_PORT && m->rewritten[step] && !packets)
         on_channel(m, CCL_I_MPP_FLUSH, a.out, false);
     release(m, &a, CCL_I_EDGE_DONE);
     return CCL_OK;
 }
 
-/** Plain connections of a block, each once: receivers say that they have begun, senders wait. */
-static void begin(ccl_i_mpp_maker_t *m, const ccl_tb_t *tb, bool receiving) {
+/** An operation for the plain connections of a block and one type, each once. */
+static void on_plain(ccl_i_mpp_maker_t *m, const ccl_tb_t *tb, ccl_i_mpp_kind_t kind,
+                     uint32_t types, bool receiving) {
     for (uint32_t type = 0; type < CCL_I_MPP_NTYPES; type++) {
         uint32_t n = 0;
+        if (!(types >> type & 1))
+            continue;
         for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++) {
             uint32_t c = ccl_i_mpp_conn(m, s, receiving);
             if (c == CCL_NONE || ccl_wiring_is_switch(c) || m->type[c] != type ||
@@ -281,16 +294,21 @@ static void begin(ccl_i_mpp_maker_t *m, const ccl_tb_t *tb, bool receiving) {
             if (!known)
                 m->scratch[n++] = id;
         }
-        with_ids(m, receiving ? CCL_I_MPP_SIGNAL : CCL_I_MPP_WAIT, type, m->scratch, n);
+        with_ids(m, kind, type, m->scratch, n);
     }
 }
 
 ccl_status_t ccl_i_mpp_make_block(ccl_i_mpp_maker_t *m, uint32_t tb, ccl_error_t *err) {
     const ccl_tb_t *b = &m->p->tbs[tb];
+    const uint32_t all = 1u << CCL_I_MPP_MEMORY | 1u << CCL_I_MPP_PORT;
     ccl_i_mpp_block(m->plan, b->rank);
-    begin(m, b, true);
-    begin(m, b, false);
+    if (!m->plan->packets) { /* receivers say that they have begun, senders wait for that */
+        on_plain(m, b, CCL_I_MPP_SIGNAL, all, true);
+        on_plain(m, b, CCL_I_MPP_WAIT, all, false);
+    }
     for (uint32_t s = b->first_step; s < b->first_step + b->nsteps && !m->plan->nomem; s++)
         CCL_TRY(step_ops(m, s, err));
+    if (!m->plan->packets) /* what ports still read must not be written when the kernel has ended */
+        on_plain(m, b, CCL_I_MPP_FLUSH, 1u << CCL_I_MPP_PORT, false);
     return CCL_OK;
 }

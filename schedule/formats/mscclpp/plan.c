@@ -55,13 +55,11 @@ void ccl_i_mpp_add(ccl_i_mpp_t *plan, ccl_i_mpp_op_t op, const uint32_t *ids, ui
 uint32_t ccl_i_mpp_channel(ccl_i_mpp_t *plan, uint32_t rank, uint32_t type, uint32_t peer) {
     ccl_i_mpp_gpu_t *gpu = &plan->gpus[rank];
     uint32_t n = gpu->nchannels[type];
-    if ((n & (n + 1)) == 0) { /* 0, 1, 3, 7: room for twice as many */
-        uint32_t *peers = realloc(gpu->peers[type], (2 * (size_t)n + 1) * sizeof *peers);
-        plan->nomem |= !peers;
-        if (!peers)
-            return 0;
-        gpu->peers[type] = peers;
-    }
+    uint32_t *peers = realloc(gpu->peers[type], (n + (size_t)1) * sizeof *peers);
+    plan->nomem |= !peers;
+    if (!peers)
+        return 0;
+    gpu->peers[type] = peers;
     gpu->peers[type][gpu->nchannels[type]++] = peer;
     return n;
 }
@@ -239,7 +237,10 @@ static void go_on(synced_t *s, uint32_t rank) {
  * and between two moves.
  */
 ccl_status_t ccl_i_mpp_sync(ccl_i_mpp_t *plan, ccl_error_t *err) {
-    synced_t s = {.plan = {.ngpus = plan->ngpus, .gpus = plan->gpus, .nomem = plan->nomem}};
+    synced_t s = {.plan = {.ngpus = plan->ngpus,
+                           .gpus = plan->gpus,
+                           .packets = plan->packets,
+                           .nomem = plan->nomem}};
     for (uint32_t r = 0; r < plan->ngpus; r++)
         plan->gpus[r].nblocks = 0;
     for (uint32_t b = 0; b < plan->nblocks && !s.plan.nomem; b++) {

@@ -25,7 +25,13 @@ typedef enum ccl_i_mpp_kind {
     CCL_I_MPP_COPY,
     CCL_I_MPP_REDUCE,     /* dst = a + b */
     CCL_I_MPP_PULL_STORE, /* dst of all of a group = sum of src of all of a group */
-    CCL_I_MPP_STORE       /* dst of all of a group = src */
+    CCL_I_MPP_STORE,      /* dst of all of a group = src */
+    /* Of plans of packets (LL). Packets lie in scratch, and hold a flag beside each payload. */
+    CCL_I_MPP_PUT_PACKETS,    /* a to another GPU's packets */
+    CCL_I_MPP_UNPACK,         /* dst = packets a */
+    CCL_I_MPP_REDUCE_PACKETS, /* dst = a + packets b */
+    CCL_I_MPP_PACK,           /* packets dst = a */
+    CCL_I_MPP_PASS_PACKETS    /* packets a to another GPU's packets */
 } ccl_i_mpp_kind_t;
 
 enum { CCL_I_MPP_MEMORY, CCL_I_MPP_PORT, CCL_I_MPP_NTYPES };
@@ -37,7 +43,7 @@ typedef struct ccl_i_mpp_place {
 typedef struct ccl_i_mpp_op {
     uint8_t kind, type;     /* ccl_i_mpp_kind_t; memory or port */
     uint32_t first, n;      /* into ids: channels of the GPU, or semaphores */
-    uint32_t peer;          /* PUT: whose buffer dst is; its channel is ids[first] or none */
+    uint32_t peer;          /* puts: whose buffer dst is; its channel is ids[first] or none */
     uint32_t from, to;      /* switch channels of the GPU */
     ccl_i_mpp_place_t a, b; /* sources */
     ccl_i_mpp_place_t dst;
@@ -73,8 +79,14 @@ typedef struct ccl_i_mpp {
     uint32_t *ids;
     size_t ngpus, nblocks, nops, nids;
     size_t blocks_cap, ops_cap, ids_cap;
+    bool packets; /* LL: messages are packets, and need no signals */
     bool nomem;
 } ccl_i_mpp_t;
+/** Whether an operation goes to another GPU's memory. */
+static inline bool ccl_i_mpp_puts(const ccl_i_mpp_op_t *op) {
+    return op->kind == CCL_I_MPP_PUT || op->kind == CCL_I_MPP_PUT_PACKETS ||
+           op->kind == CCL_I_MPP_PASS_PACKETS;
+}
 
 ccl_status_t ccl_i_mpp_init(ccl_i_mpp_t *plan, uint32_t ngpus, ccl_error_t *err);
 void ccl_i_mpp_fini(ccl_i_mpp_t *plan);
@@ -107,18 +119,28 @@ ccl_status_t ccl_i_mpp_ends(const ccl_i_mpp_t *plan, uint32_t *stuck, uint32_t *
  */
 ccl_status_t ccl_i_mpp_sync(ccl_i_mpp_t *plan, ccl_error_t *err);
 
+/**
+ * Blocks that use more channels of a type than MSCCL++ has room for get helpers: blocks that wait
+ * and signal on the rest of their channels, and meet them by semaphores.
+ */
+ccl_status_t ccl_i_mpp_spread(ccl_i_mpp_t *plan, ccl_error_t *err);
+
 /** What stands at the head of a plan. */
 typedef struct ccl_i_mpp_head {
     const char *name, *origin; /* of the document */
     ccl_collective_t *coll;    /* owned */
     uint32_t nchunks;          /* of the largest buffer */
-    bool in_place;
+    bool in_place, packets;    /* packets: protocol LL */
     double min_bytes, max_bytes;
 } ccl_i_mpp_head_t;
 
 /** Reads a plan; operations that MSCCL++ has fused come apart, nops and flushes are left out. */
 ccl_status_t ccl_i_mpp_parse(const ccl_json_doc_t *doc, ccl_i_mpp_head_t *head, ccl_i_mpp_t *plan,
                              ccl_error_t *err);
+/** Packets become puts and signals, in a second half of scratch; a part of ccl_i_mpp_parse(). */
+ccl_status_t ccl_i_mpp_unpack(const ccl_json_doc_t *doc, ccl_i_mpp_t *plan, ccl_error_t *err);
+/** What blocks without data do for another block (ccl_i_mpp_spread()) goes back into that one. */
+ccl_status_t ccl_i_mpp_join_helpers(ccl_i_mpp_t *plan, ccl_error_t *err);
 /** CCL_ERR_INPUT at an operation of the file. */
 ccl_status_t ccl_i_mpp_fail(const ccl_json_doc_t *doc, const ccl_i_mpp_t *plan, uint32_t op,
                             ccl_error_t *err, const char *fmt, ...) CCL_PRINTF(5, 6);

@@ -269,8 +269,8 @@ static void add_buffers(const builder_t *b, ccl_program_builder_t *to) {
 static ccl_status_t build(ccl_i_mpp_reader_t *r, ccl_i_mpp_head_t *head, ccl_program_t **out,
                           ccl_error_t *err) {
     builder_t b = {.r = r, .last_of = calloc(r->nitems + 1, sizeof *b.last_of)};
-    ccl_program_builder_t *to =
-        ccl_program_builder_create(head->name, head->coll, head->nchunks, "Simple");
+    ccl_program_builder_t *to = ccl_program_builder_create(head->name, head->coll, head->nchunks,
+                                                           head->packets ? "LL" : "Simple");
     ccl_status_t status = b.last_of && to ? CCL_OK : ccl_fail_nomem(err);
     head->coll = NULL; /* the builder's */
     for (uint32_t g = 0; status == CCL_OK && g < r->ngroups; g++)

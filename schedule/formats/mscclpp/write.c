@@ -1,6 +1,7 @@
 /* A program as an execution plan of MSCCL++ (github.com/microsoft/mscclpp, executor), in JSON. */
 #include "schedule/formats/mscclpp/build_i.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static const char *const type_names[] = {"memory", "port"};
@@ -29,7 +30,7 @@ static uint32_t number_of(names_t *names, uint32_t *list, uint32_t *n, uint32_t 
 
 static bool on_channels(const ccl_i_mpp_op_t *op) {
     return op->kind == CCL_I_MPP_SIGNAL || op->kind == CCL_I_MPP_WAIT ||
-           op->kind == CCL_I_MPP_FLUSH || op->kind == CCL_I_MPP_PUT;
+           op->kind == CCL_I_MPP_FLUSH || ccl_i_mpp_puts(op);
 }
 
 static void find_names(const ccl_i_mpp_t *plan, const ccl_i_mpp_block_t *b, names_t *names) {
@@ -38,7 +39,7 @@ static void find_names(const ccl_i_mpp_t *plan, const ccl_i_mpp_block_t *b, name
         for (uint32_t k = 0; on_channels(op) && k < op->n; k++)
             number_of(names, names->channels[op->type], &names->nchannels[op->type],
                       plan->ids[op->first + k]);
-        if (op->kind == CCL_I_MPP_PUT)
+        if (ccl_i_mpp_puts(op))
             number_of(names, names->peers[op->type], &names->npeers[op->type], op->peer);
         if (op->kind == CCL_I_MPP_PULL_STORE)
             number_of(names, names->switches, &names->nswitches, op->from);
@@ -91,7 +92,7 @@ static void data(const ccl_i_mpp_op_t *op, names_t *names, ccl_text_t *out) {
               number_of(names, names->switches, &names->nswitches, op->from), op->a.at, op->count);
     else
         place(out, "type", op->a.buffer, op->a.at, op->count);
-    if (op->kind == CCL_I_MPP_REDUCE) {
+    if (op->kind == CCL_I_MPP_REDUCE || op->kind == CCL_I_MPP_REDUCE_PACKETS) {
         ccl_text_printf(out, ", ");
         place(out, "type", op->b.buffer, op->b.at, op->count);
     }
@@ -99,14 +100,27 @@ static void data(const ccl_i_mpp_op_t *op, names_t *names, ccl_text_t *out) {
     if (stores)
         place(out, "switch_channel_id",
               number_of(names, names->switches, &names->nswitches, op->to), op->dst.at, op->count);
-    else if (op->kind == CCL_I_MPP_PUT)
+    else if (ccl_i_mpp_puts(op))
         place(out, "buffer_id",
               number_of(names, names->peers[op->type], &names->npeers[op->type], op->peer),
               op->dst.at, op->count);
     else
         place(out, "type", op->dst.buffer, op->dst.at, op->count);
     ccl_text_printf(out, "]%s%s", stores ? ", \"channel_type\": \"switch\"" : "",
-                    pulls || op->kind == CCL_I_MPP_REDUCE ? ", \"reduce_op\": \"sum\"" : "");
+                    pulls || op->kind == CCL_I_MPP_REDUCE || op->kind == CCL_I_MPP_REDUCE_PACKETS
+                        ? ", \"reduce_op\": \"sum\""
+                        : "");
+}
+
+/** The executor flushes as many channels as a flush has destinations, of which none is looked at.
+ */
+static void flushed(const ccl_i_mpp_op_t *op, ccl_text_t *out) {
+    ccl_text_printf(out, ", \"dst_buff\": [");
+    for (uint32_t i = 0; i < op->n; i++) {
+        ccl_text_printf(out, "%s", i ? ", " : "");
+        place(out, "type", CCL_BUF_OUTPUT, 0, 0);
+    }
+    ccl_text_printf(out, "]");
 }
 
 static void operation(const ccl_i_mpp_t *plan, const ccl_i_mpp_op_t *op, names_t *names,
@@ -117,11 +131,15 @@ static void operation(const ccl_i_mpp_t *plan, const ccl_i_mpp_op_t *op, names_t
         [CCL_I_MPP_PUT] = "put",      [CCL_I_MPP_RELEASE] = "sem_release",
         [CCL_I_MPP_COPY] = "copy",    [CCL_I_MPP_ACQUIRE] = "sem_acquire",
         [CCL_I_MPP_REDUCE] = "re",    [CCL_I_MPP_PULL_STORE] = "glres",
-        [CCL_I_MPP_STORE] = "gstore",
+        [CCL_I_MPP_STORE] = "gstore", [CCL_I_MPP_PUT_PACKETS] = "ppkt",
+        [CCL_I_MPP_UNPACK] = "upkt",  [CCL_I_MPP_REDUCE_PACKETS] = "repkt",
+        [CCL_I_MPP_PACK] = "cpkt",    [CCL_I_MPP_PASS_PACKETS] = "rppkt",
     };
     ccl_text_printf(out, "          {\"name\": \"%s\"", op_names[op->kind]);
     if (op->kind >= CCL_I_MPP_PUT)
         data(op, names, out);
+    if (op->kind == CCL_I_MPP_FLUSH)
+        flushed(op, out);
     if (op->n > 0)
         ids(plan, op, names, out);
     ccl_text_printf(out, "}");
@@ -151,7 +169,7 @@ static void number_remotes(const ccl_i_mpp_t *plan, uint32_t rank, uint32_t *rem
     for (uint32_t b = gpu->first_block; b < gpu->first_block + gpu->nblocks; b++) {
         const ccl_i_mpp_block_t *block = &plan->blocks[b];
         for (uint32_t i = block->first; i < block->first + block->nops; i++) {
-            if (plan->ops[i].kind == CCL_I_MPP_PUT)
+            if (ccl_i_mpp_puts(&plan->ops[i]))
                 remote[CCL_I_MPP_NTYPES * (size_t)plan->ops[i].peer + plan->ops[i].type] = 0;
         }
     }
@@ -226,16 +244,55 @@ static void gpu_lists(const ccl_i_mpp_t *plan, uint32_t rank, const uint32_t *re
     ccl_text_printf(out, "]}");
 }
 
-static void write_head(const ccl_program_t *p, ccl_text_t *out) {
+/* What a message may be: the executor wants 16 bytes of each chunk, and counts in 32 bits. */
+enum { ALIGNMENT = 16 };
+
+typedef struct range {
+    double min_bytes, max_bytes;
+    uint32_t nchunks; /* of the buffer that a size is of: the larger one */
+} range_t;
+
+static ccl_status_t find_range(const ccl_program_t *p, const ccl_i_mpp_t *plan, range_t *out,
+                               ccl_error_t *err) {
+    uint32_t most = 1; /* chunks of the longest buffer */
+    *out = (range_t){p->min_bytes, p->max_bytes, 1};
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        for (uint32_t b = 0; b < 3; b++) {
+            uint32_t len = plan->gpus[r].len[b];
+            if (b != CCL_BUF_SCRATCH && len > out->nchunks)
+                out->nchunks = len;
+            if (b == CCL_BUF_SCRATCH && plan->packets)
+                len *= 4; /* a flag beside each payload, two halves */
+            most = len > most ? len : most;
+        }
+    }
+    double chunk_bytes = floor(UINT32_MAX / (double)most / ALIGNMENT) * ALIGNMENT;
+    double least = (double)out->nchunks * ALIGNMENT, cap = out->nchunks * chunk_bytes;
+    out->min_bytes = fmax(out->min_bytes, least);
+    out->max_bytes = out->max_bytes > 0 ? fmin(out->max_bytes, cap) : cap;
+    if (out->min_bytes > out->max_bytes)
+        return ccl_fail(
+            err, CCL_UNSUPPORTED,
+            "MSCCL++ counts bytes of a buffer in 32 bits, and with %u chunks of scratch "
+            "for %u of data that ends at messages of %.0f bytes: fewer chunks or "
+            "channels need less",
+            most, out->nchunks, cap);
+    return CCL_OK;
+}
+
+static void write_head(const ccl_program_t *p, const char *name, const ccl_i_mpp_t *plan,
+                       const range_t *range, ccl_text_t *out) {
     ccl_text_printf(out, "{\"name\": ");
-    ccl_i_json_text(p->name, out);
+    ccl_i_json_text(name, out);
     ccl_text_printf(out,
-                    ", \"collective\": \"%s\", \"protocol\": \"Simple\",\n"
+                    ", \"collective\": \"%s\", \"protocol\": \"%s\",\n"
                     " \"inplace\": %s, \"reuse_resources\": false, "
-                    "\"use_double_scratch_buffer\": false,\n"
-                    " \"num_threads_per_block\": 1024, \"buffer_alignment\": 16,\n"
-                    " \"min_message_size\": %.0f,",
-                    p->coll->name, p->in_place ? "true" : "false", p->min_bytes);
+                    "\"use_double_scratch_buffer\": %s,\n"
+                    " \"num_threads_per_block\": 1024, \"buffer_alignment\": %d,\n"
+                    " \"min_message_size\": %.0f, \"max_message_size\": %.0f,",
+                    p->coll->name, plan->packets ? "LL" : "Simple", p->in_place ? "true" : "false",
+                    plan->packets ? "true" : "false", ALIGNMENT, range->min_bytes,
+                    range->max_bytes);
     if (p->origin[0]) {
         ccl_text_printf(out, " \"origin\": ");
         ccl_i_json_text(p->origin, out);
@@ -243,8 +300,6 @@ static void write_head(const ccl_program_t *p, ccl_text_t *out) {
     }
     if (p->coll->root > 0)
         ccl_text_printf(out, " \"root\": %u,", p->coll->root);
-    if (p->max_bytes > 0)
-        ccl_text_printf(out, " \"max_message_size\": %.0f,", p->max_bytes);
 }
 
 static ccl_status_t write_gpu(const ccl_i_mpp_t *plan, uint32_t rank, uint32_t *remote,
@@ -264,12 +319,13 @@ static ccl_status_t write_gpu(const ccl_i_mpp_t *plan, uint32_t rank, uint32_t *
     return CCL_OK;
 }
 
-static ccl_status_t write_plan(const ccl_program_t *p, const ccl_i_mpp_t *plan, ccl_text_t *out,
-                               ccl_error_t *err) {
+static ccl_status_t write_plan(const ccl_program_t *p, const char *name, const ccl_i_mpp_t *plan,
+                               ccl_text_t *out, ccl_error_t *err) {
     uint32_t *remote = malloc((CCL_I_MPP_NTYPES * plan->ngpus + 1) * sizeof *remote);
-    ccl_status_t status = remote ? CCL_OK : ccl_fail_nomem(err);
-    if (remote) {
-        write_head(p, out);
+    range_t range = {0, 0, 1};
+    ccl_status_t status = remote ? find_range(p, plan, &range, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        write_head(p, name, plan, &range, out);
         ccl_text_printf(out, "\n \"gpus\": [");
     }
     for (uint32_t r = 0; r < p->nranks && status == CCL_OK; r++)
@@ -281,6 +337,12 @@ static ccl_status_t write_plan(const ccl_program_t *p, const ccl_i_mpp_t *plan, 
 
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err) {
+    return ccl_program_write_mscclpp_as(program, topo, &(ccl_mscclpp_options_t){0}, out, err);
+}
+
+ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,
+                                          const ccl_mscclpp_options_t *options, ccl_text_t *out,
+                                          ccl_error_t *err) {
     ccl_i_mpp_t plan;
     if (program->shares)
         return ccl_fail(err, CCL_UNSUPPORTED, "a plan of MSCCL++ has no chunks of unequal size");
@@ -289,7 +351,8 @@ ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_t
                         program->nranks, topo->name, topo->nranks);
     ccl_status_t status = ccl_i_mpp_build(program, topo, &plan, err);
     if (status == CCL_OK)
-        status = write_plan(program, &plan, out, err);
+        status =
+            write_plan(program, options->name ? options->name : program->name, &plan, out, err);
     ccl_i_mpp_fini(&plan);
     return status;
 }

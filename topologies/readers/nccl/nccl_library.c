@@ -28,9 +28,11 @@ static const struct {
                {"H200-SXM", "dgx-h200", 25, false},  {"H800-SXM", "h800-x8", 25, false},
                {"H20-SXM", "h20-x8", 25, false},     {"sm70", "dgx1-v100", 25, true},
                {"sm80", "dgx-a100", 25, true},       {"sm90", "dgx-h100", 25, true},
-               {"sm100", "dgx-b200", 50, true},      {"gfx940", "mi300x-x8", 0, true},
-               {"gfx941", "mi300x-x8", 0, true},     {"gfx942", "mi300x-x8", 0, true},
-               {"gfx90a", "mi250-x16", 0, true}};
+               {"sm100", "dgx-b200", 50, true},      {"B200-SXM", "dgx-b200", 50, false},
+               {"B300-SXM", "dgx-b300", 50, false},  {"MI300X", "mi300x-x8", 0, false},
+               {"MI350X", "mi350x-x8", 0, false},    {"MI250", "mi250-x16", 0, false},
+               {"gfx940", "mi300x-x8", 0, true},     {"gfx941", "mi300x-x8", 0, true},
+               {"gfx942", "mi300x-x8", 0, true},     {"gfx90a", "mi250-x16", 0, true}};
 
 static uint32_t alias_of(const ccl_i_plan_dev_t *gpu) {
     for (uint32_t i = 0; gpu->model && i < CCL_ARRAY_LEN(aliases); i++)

@@ -53,6 +53,7 @@ typedef struct ccl_i_plan_link {
 typedef struct ccl_i_nccl_plan {
     const ccl_ctx_t *ctx;
     const char *file; /**< for messages */
+    const char *area; /**< of the log */
     const char *name; /**< of the topology */
     ccl_i_plan_dev_t *devs;
     uint32_t ndevs, ngpus, nhosts;

@@ -13,6 +13,7 @@ ccl_status_t ccl_i_plan_init(ccl_i_nccl_plan_t *plan, const ccl_ctx_t *ctx, cons
     memset(plan, 0, sizeof(*plan));
     plan->ctx = ctx;
     plan->file = file;
+    plan->area = "nccl-xml";
     ccl_arena_init(&plan->arena);
     plan->ids = ccl_strmap_create();
     char title[121];
@@ -49,7 +50,7 @@ void ccl_i_plan_assume(ccl_i_nccl_plan_t *plan, const char *fmt, ...) {
     va_end(args);
     if (plan->nassumed > MAX_ASSUMED)
         snprintf(text, sizeof(text), "further assumptions not listed");
-    ccl_log(plan->ctx, CCL_LOG_WARN, "nccl-xml", "%s: %s", plan->file, text);
+    ccl_log(plan->ctx, CCL_LOG_WARN, plan->area, "%s: %s", plan->file, text);
     ccl_text_printf(&plan->note, "%s%s", plan->note.len ? "; " : "", text);
 }
 
