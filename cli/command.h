@@ -100,7 +100,8 @@ typedef struct ccl_i_args {
         uint32_t total, rule; /**< the last: index into the option's choices */
     } train;
     struct { /* of `demand moe` */
-        uint32_t experts, top_k, hidden, tokens, copies, placement; /**< the last: index of a choice */
+        uint32_t experts, top_k, hidden, tokens, copies;
+        uint32_t placement; /**< index into the option\'s choices */
         double element;
         const char *skew;
         bool combine, unshared;
@@ -141,7 +142,8 @@ typedef struct ccl_i_command {
 extern const ccl_i_command_t *const ccl_i_commands[];
 extern const ccl_i_command_t ccl_i_cmd_topology_list, ccl_i_cmd_topology_show,
     ccl_i_cmd_topology_expand, ccl_i_cmd_topology_check, ccl_i_cmd_topology_symmetry,
-    ccl_i_cmd_algos, ccl_i_cmd_demand_moe, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify, ccl_i_cmd_simulate,
+    ccl_i_cmd_algos, ccl_i_cmd_demand_moe, ccl_i_cmd_bound, ccl_i_cmd_synth, ccl_i_cmd_verify,
+    ccl_i_cmd_simulate,
     ccl_i_cmd_compare, ccl_i_cmd_lower, ccl_i_cmd_calibrate, ccl_i_cmd_diagnose, ccl_i_cmd_run,
     ccl_i_cmd_devices, ccl_i_cmd_validate, ccl_i_cmd_explain;
 extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, ccl_i_cmd_draw_busbw,

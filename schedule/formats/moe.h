@@ -21,9 +21,9 @@ typedef struct ccl_moe_options {
     uint32_t experts, top_k; /**< experts of the layer; different ones that a token goes to */
     uint32_t hidden, tokens; /**< elements of a token; tokens of each GPU */
     double element_bytes;    /**< of an element on its way: 1 FP8, 2 BF16 */
-    const char *skew;        /**< of the experts' popularity: "even", "zipf:T" (the r-th has r^-T),
-                                "gini:G"        (0 <= G < 1); a file with a number for each expert, one a line or
-                                with        commas; NULL: even */
+    /** Of the experts' popularity: "even"; "zipf:T", the r-th has r^-T; "gini:G", 0 <= G < 1; a file
+        with a number for each expert, one a line or with commas. NULL: even. */
+    const char *skew;
     uint32_t copies; /**< further copies of experts, each of the one whose copies have most to do */
     ccl_moe_placement_t placement;
     bool combine; /**< the way back: what a server's experts return of a token is summed there */
