@@ -1,4 +1,4 @@
-/* ccllab export */
+/* ccllab export: a winner for stock libraries; a program as a kernel (export_kernel.c) */
 #include "cli/command.h"
 #include "search/export/export.h"
 
@@ -285,7 +285,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const exported_t *e, ccl_error_t *er
     return status;
 }
 
-static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+static ccl_status_t for_libraries(ccl_i_cli_t *cli, ccl_error_t *err) {
     exported_t e = {0};
     ccl_status_t status = open_all(cli, &e, err);
 
@@ -301,26 +301,62 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
+/** Options of kernels alone, and those that are not for kernels. */
+static const char *const of_kernels[] = {"cuda",   "hip",         "api",      "size",
+                                         "slots",  "granularity", "slice",    "order",
+                                         "stages", "allocate",    "executor", NULL};
+static const char *const of_libraries[] = {
+    "fail",     "degrade",  "scale",        "set",   "profile",    "collective", "root",
+    "sizes",    "budget",   "space",        "knob",  "registered", "gap",        "improve",
+    "strategy", "notebook", "tuner-plugin", "plans", NULL};
+
+static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    bool kernel = args->inputs.n || args->kernel.cuda || args->kernel.hip;
+
+    for (const char *const *name = kernel ? of_libraries : of_kernels; *name; name++)
+        if (ccl_i_given(args, *name))
+            return ccl_fail(err, CCL_ERR_USAGE,
+                            kernel ? "--%s does not go with PROGRAM --cuda FILE or --hip FILE"
+                                   : "--%s goes with PROGRAM --cuda FILE or --hip FILE",
+                            *name);
+    return kernel ? ccl_i_export_kernel(cli, err) : for_libraries(cli, err);
+}
+
 static const char *const accepts[] = {
-    "topology", "fail",       "degrade", "scale",        "set",      "profile",       "collective",
-    "root",     "sizes",      "plugin",  "tuner-plugin", "plans",    "budget",        "space",
-    "knob",     "registered", "gap",     "improve",      "strategy", "notebook@tune", NULL};
+    "topology",     "fail",       "degrade",      "scale",    "set",
+    "profile",      "collective", "root",         "sizes",    "plugin",
+    "tuner-plugin", "plans",      "budget",       "space",    "knob",
+    "registered",   "gap",        "improve",      "strategy", "notebook@tune",
+    "cuda",         "hip",        "api",          "size",     "slots@run",
+    "granularity",  "slice",      CCL_I_LOWERING, NULL};
 const ccl_i_command_t ccl_i_cmd_export = {
     .name = "export",
-    .usage = "--topology SPEC [--collective NAME[,NAME...]] [options]",
-    .summary = "a winner on a stock library: a tuner plugin for NCCL, calls of NCCL, MSCCL++ plans",
+    .usage = "--topology SPEC [options] | PROGRAM --cuda FILE.cu|--hip FILE.cpp [options]",
+    .summary = "a winner for use: NCCL tuner plugin, calls of NCCL, MSCCL++ plans, a kernel",
     .details =
         "Prints, per collective and range of sizes, which of NCCL's own algorithms and protocols\n"
         "is fastest by the model, beside what NCCL takes by itself; --json has it as members of\n"
         "ncclCollConfig_t (NCCL 2.31). --tuner-plugin writes the same as a plugin that stock\n"
         "NCCL and RCCL load, --plans the best schedules as execution plans of MSCCL++, found as\n"
         "tune finds them (from the notebook where it has them). docs/howto/use-a-winner.md says\n"
-        "what runs where. Without --collective: those that NCCL asks a tuner for.\n",
+        "what runs where. Without --collective: those that NCCL asks a tuner for.\n"
+        "\n"
+        "PROGRAM is a program (MSCCL XML) or a schedule, which is lowered first. --cuda and --hip\n"
+        "write it as one source file for nvcc or hipcc that needs nothing of ccllab: thread\n"
+        "blocks as straight code for any number of items, type and reduction, a host function\n"
+        "of NCCL's shape, and a main() that checks the data. --api own needs CUDA or HIP alone\n"
+        "and connects the GPUs of one host, of one process or several; --api nccl uses NCCL's\n"
+        "device API (2.28 and newer), also between hosts. --topology says how many thread\n"
+        "blocks its GPUs hold. docs/kernels.md has the rest.\n",
     .examples =
         "ccllab export -t dgx-h100 -c allreduce,allgather --sizes 64K:256M:4 --tuner-plugin tuner\n"
         "ccllab export -t dgx-a100 -c allreduce --sizes 1M,64M --json\n"
-        "ccllab export -t dgx-a100 -c allgather --sizes 1M,64M --budget 20runs --plans plans\n",
+        "ccllab export -t dgx-a100 -c allgather --sizes 1M,64M --budget 20runs --plans plans\n"
+        "ccllab export ring.xml --cuda ring.cu\n"
+        "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
     .accepts = accepts,
-    .no = "a table for NCCL's tuner would do harm, or NCCL has none for the collective",
+    .max_inputs = 1,
+    .no = "a table for NCCL's tuner would do harm, or it cannot be exported",
     .run = run,
 };

@@ -106,26 +106,3 @@ ccl_status_t ccl_i_export_kernel(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_topology_destroy(k.topo);
     return status;
 }
-
-static const char *const accepts[] = {"cuda",   "hip",          "api",         "topology",
-                                      "size",   "slots@run",    "granularity", "slice",
-                                      "plugin", CCL_I_LOWERING, NULL};
-const ccl_i_command_t ccl_i_cmd_export = {
-    .name = "export",
-    .usage = "PROGRAM --cuda FILE.cu|--hip FILE.cpp [options]",
-    .summary = "a program as a kernel of its own: one source file for nvcc or hipcc",
-    .details =
-        "PROGRAM is a program (MSCCL XML) or a schedule, which is lowered first. The file needs\n"
-        "nothing of ccllab: thread blocks as straight code for any number of items, type and\n"
-        "reduction, a host function of NCCL's shape, and a main() that checks the data.\n"
-        "--api own needs CUDA or HIP alone and connects the GPUs of one host, of one process or\n"
-        "several; --api nccl uses NCCL's device API (2.28 and newer), also between hosts.\n"
-        "--topology says how many thread blocks its GPUs hold. docs/kernels.md has the rest.\n",
-    .examples = "ccllab export ring.xml --cuda ring.cu\n"
-                "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
-    .accepts = accepts,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .no = "it is wrong, it could not finish, or it cannot be a kernel",
-    .run = ccl_i_export_kernel,
-};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 /* The defaults of each. */
+static const ccl_alltoallv_options_t default_ccl_alltoallv_options_t = CCL_ALLTOALLV_OPTIONS_INIT;
 static const ccl_bound_options_t default_ccl_bound_options_t = CCL_BOUND_OPTIONS_INIT;
 static const ccl_calibrate_options_t default_ccl_calibrate_options_t = CCL_CALIBRATE_OPTIONS_INIT;
 static const ccl_compare_options_t default_ccl_compare_options_t = CCL_COMPARE_OPTIONS_INIT;
@@ -26,6 +27,7 @@ static const ccl_lower_options_t default_ccl_lower_options_t = CCL_LOWER_OPTIONS
 static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
     CCL_LOWER_WAYS_OPTIONS_INIT;
 static const ccl_make_options_t default_ccl_make_options_t = CCL_MAKE_OPTIONS_INIT;
+static const ccl_moe_options_t default_ccl_moe_options_t = CCL_MOE_OPTIONS_INIT;
 static const ccl_replay_options_t default_ccl_replay_options_t = CCL_REPLAY_OPTIONS_INIT;
 static const ccl_run_options_t default_ccl_run_options_t = CCL_RUN_OPTIONS_INIT;
 static const ccl_standalone_options_t default_ccl_standalone_options_t =
