@@ -429,7 +429,7 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     return CCL_OK;
 }
 
-/* Trees along rails. *out stays NULL where there are none, *enough_out tells whether others can be
+/* Trees along rails. *out stays NULL where there are none, *enough_out says whether others can be
  * better. */
 static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
                                     ccl_schedule_t **out, double *time_out, bool *enough_out,

@@ -179,7 +179,6 @@ static ccl_status_t table(ccl_i_cli_t *cli, exported_t *e, ccl_error_t *err) {
 /** One plan, under a name that no other has: MSCCL++ keeps plans by it. */
 static ccl_status_t write_plan(ccl_i_cli_t *cli, exported_t *e, ccl_program_t *program,
                                bool in_place, ccl_error_t *err) {
-    ccl_mscclpp_options_t options = {0};
     ccl_text_t text = {0};
     char name[200], file[220];
     ccl_status_t status;
@@ -187,8 +186,7 @@ static ccl_status_t write_plan(ccl_i_cli_t *cli, exported_t *e, ccl_program_t *p
     snprintf(name, sizeof(name), "%.60s-%u-%.0f-%.0f-%s", program->coll->name, program->nranks,
              program->min_bytes, program->max_bytes, in_place ? "inplace" : "outofplace");
     snprintf(file, sizeof(file), "%s.json", name);
-    options.name = name;
-    status = ccl_program_write_mscclpp_as(program, e->topo, &options, &text, err);
+    status = ccl_program_write_mscclpp_as(program, e->topo, name, &text, err);
     if (status == CCL_OK)
         status = ccl_i_export_file(cli, cli->args.tune.plans, file, &text, err);
     if (status == CCL_OK)
