@@ -339,7 +339,6 @@ const ccl_i_command_t ccl_i_cmd_export = {
         "NCCL and RCCL load, --plans the best schedules as execution plans of MSCCL++, found as\n"
         "tune finds them (from the notebook where it has them). docs/howto/use-a-winner.md says\n"
         "what runs where. Without --collective: those that NCCL asks a tuner for.\n"
-        "\n"
         "PROGRAM is a program (MSCCL XML) or a schedule, which is lowered first. --cuda and --hip\n"
         "write it as one source file for nvcc or hipcc that needs nothing of ccllab: thread\n"
         "blocks as straight code for any number of items, type and reduction, a host function\n"
@@ -348,9 +347,9 @@ const ccl_i_command_t ccl_i_cmd_export = {
         "device API (2.28 and newer), also between hosts. --topology says how many thread\n"
         "blocks its GPUs hold. docs/kernels.md has the rest.\n",
     .examples =
-        "ccllab export -t dgx-h100 -c allreduce,allgather --sizes 64K:256M:4 --tuner-plugin tuner\n"
+        "ccllab export -t dgx-h100 -c allreduce --sizes 64K:256M:4 --tuner-plugin tuner\n"
         "ccllab export -t dgx-a100 -c allreduce --sizes 1M,64M --json\n"
-        "ccllab export -t dgx-a100 -c allgather --sizes 1M,64M --budget 20runs --plans plans\n"
+        "ccllab export -t dgx-a100 -c allgather --sizes 1M --budget 20runs --plans p\n"
         "ccllab export ring.xml --cuda ring.cu\n"
         "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
     .accepts = accepts,
