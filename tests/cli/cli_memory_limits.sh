@@ -49,7 +49,7 @@ check() { # words: one run under a limit
     if [ -s "$dir/n.db" ]; then
         [ "$("$ccllab" notebook query 'PRAGMA integrity_check' --csv --notebook "$dir/n.db" | tail -1)" = ok ] &&
             "$ccllab" notebook list --notebook "$dir/n.db" >"$dir/out" 2>&1 ||
-            say "$* with $kilobytes KiB: the notebook is broken: $(cat "$dir/out")"
+            grep -q "no lab notebook yet" "$dir/out" || say "$* with $kilobytes KiB: the notebook is broken: $(cat "$dir/out")"
     fi
 }
 attack() { # words
