@@ -28,7 +28,7 @@ typedef struct case_row {
     const ccl_failover_case_t *of;
     uint32_t at;
     const char *kind, *name, *edit, *why;
-    uint32_t nalike, nranks;
+    uint32_t nalike, nranks, same_as;
 } case_row_t;
 
 typedef struct root {
@@ -39,6 +39,9 @@ typedef struct root {
 
 static const char *file_of(const ccl_report_failover_t *about, uint32_t which, uint32_t size) {
     uint32_t at = which == CCL_NONE ? about->failover->ncases : which;
+
+    if (which != CCL_NONE && about->failover->cases[which].same_as != CCL_NONE)
+        at = about->failover->cases[which].same_as; /* its programs */
 
     return about->programs ? about->programs[(size_t)at * about->failover->nsizes + size] : NULL;
 }
@@ -147,7 +150,8 @@ static const void *case_at(const void *row, uint64_t i, void *scratch) {
                         .edit = c->failure.edit,
                         .why = c->why,
                         .nalike = c->failure.nalike,
-                        .nranks = c->nranks};
+                        .nranks = c->nranks,
+                        .same_as = c->same_as};
     return out;
 }
 
@@ -228,6 +232,10 @@ static const ccl_i_described_t case_record = {
             {"names", CCL_I_LIST_OF(ccl_i_bare_string, count_alike, alike_at), "of them all",
              .line = true},
             {"nranks", AT(nranks), "that are left"},
+            {"same_as", AT(same_as),
+             "case, from 0, that leaves the same cluster but for NICs that lead nowhere: the plans "
+             "are its",
+             .null = "there is none"},
             {"why", AT(why), "why there are no plans", .null = "there are"},
             {"plans", CCL_I_LIST_OF(plan_record, count_plans, plan_at), "by size"},
             {0}},
@@ -296,6 +304,12 @@ static void tell_reasons(const root_t *root, ccl_text_t *out) {
 
         if (c->status != CCL_OK) {
             ccl_text_printf(out, "  %s %s: no plan: %s\n", kind, c->failure.name, c->why);
+            continue;
+        }
+        if (c->same_as != CCL_NONE) {
+            ccl_text_printf(out, "  %s %s: leaves what %s %s leaves\n", kind, c->failure.name,
+                            ccl_failure_kind_name(f->cases[c->same_as].failure.kind),
+                            f->cases[c->same_as].failure.name);
             continue;
         }
         if (c->nranks < root->nranks) {

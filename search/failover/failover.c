@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "search/compare/points.h"
 #include "search/compare/shared.h"
 
 /* Who takes more than this times the winner's time at every size is not asked again: a failure
@@ -23,6 +24,7 @@ typedef struct failover {
     ccl_comparison_t *today; /* on the whole cluster, with its runs */
     ccl_contender_t *again;  /* who is asked on damaged clusters */
     uint32_t nagain;
+    ccl_content_t *left; /* [ncases] hashes of what is left */
     ccl_failover_t *out;
 } failover_t;
 
@@ -38,7 +40,7 @@ typedef struct part {
 static int tell(const ccl_progress_t *progress, void *user) {
     const part_t *part = user;
     char phase[400];
-    snprintf(phase, sizeof phase, "%s %.120s: %.200s", part->kind, part->name, progress->phase);
+    snprintf(phase, sizeof phase, "%s%.120s: %.200s", part->kind, part->name, progress->phase);
     ccl_progress_t all = {phase, part->done, part->total, 0, 0};
     return part->outer->progress(&all, part->outer->progress_user);
 }
@@ -116,6 +118,48 @@ static ccl_status_t compare_today(failover_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* ---------------------------------------------------------------- what is left */
+
+/* A NIC that leads nowhere; CCL_NONE: there is none. */
+static uint32_t dead_nic(const ccl_topology_t *topo) {
+    for (uint32_t d = 0; d < topo->ndevices; d++) {
+        uint32_t other = CCL_NONE;
+        bool leads = topo->devices[d].kind != CCL_DEVICE_NIC;
+        for (uint32_t l = 0; l < topo->nlinks && !leads; l++) {
+            const ccl_link_t *link = &topo->links[l];
+            if (link->from != d && link->to != d)
+                continue;
+            uint32_t end = link->from == d ? link->to : link->from;
+            leads = other != CCL_NONE && other != end;
+            other = end;
+        }
+        if (!leads)
+            return d;
+    }
+    return CCL_NONE;
+}
+
+/* What a failure leaves, without NICs that lead nowhere now: a NIC whose only cable is cut is as
+   good as dead. */
+static ccl_status_t damage(const ccl_topology_t *topo, const char *edit, ccl_topology_t **out,
+                           ccl_error_t *err) {
+    ccl_topology_t *left = NULL;
+    CCL_TRY(ccl_topology_edit(topo, edit, &left, err));
+    if (dead_nic(topo) == CCL_NONE) {
+        for (uint32_t nic; (nic = dead_nic(left)) != CCL_NONE;) {
+            ccl_topology_t *less = NULL;
+            char fail[400];
+            snprintf(fail, sizeof fail, "fail:nic:%.380s", left->devices[nic].id);
+            ccl_status_t status = ccl_topology_edit(left, fail, &less, err);
+            ccl_topology_destroy(left);
+            CCL_TRY(status);
+            left = less;
+        }
+    }
+    *out = left;
+    return CCL_OK;
+}
+
 /* ---------------------------------------------------------------- today's programs */
 
 typedef struct stay {
@@ -137,7 +181,7 @@ static ccl_status_t run_left(const ccl_ctx_t *ctx, const stay_t *s, const ccl_co
     ccl_topology_t *own = NULL; /* the library's constants on what is left */
     ccl_sim_result_t *result = NULL;
     if (run->topo != s->f->topo)
-        CCL_TRY(ccl_topology_edit(run->topo, s->edit, &own, err));
+        CCL_TRY(damage(run->topo, s->edit, &own, err));
     const ccl_topology_t *topo = own ? own : s->left;
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_status_t status =
@@ -256,7 +300,9 @@ static ccl_status_t repair(failover_t *f, uint32_t which, const ccl_topology_t *
     ccl_failover_case_t *c = &f->out->cases[which];
     ccl_compare_options_t options = f->options->compare;
     ccl_comparison_t *now = NULL;
-    part_t part = {.kind = ccl_failure_kind_name(c->failure.kind),
+    char kind[16];
+    snprintf(kind, sizeof kind, "%s ", ccl_failure_kind_name(c->failure.kind));
+    part_t part = {.kind = kind,
                    .name = c->failure.name,
                    .done = which + (uint64_t)1,
                    .total = f->out->ncases + (uint64_t)1};
@@ -274,23 +320,40 @@ static ccl_status_t repair(failover_t *f, uint32_t which, const ccl_topology_t *
     return status;
 }
 
+/* An earlier failure that left the same: its plans are these. */
+static bool copy_plans(failover_t *f, uint32_t which) {
+    ccl_failover_case_t *c = &f->out->cases[which];
+    for (uint32_t i = 0; i < which; i++) {
+        if (f->out->cases[i].status != CCL_OK || f->out->cases[i].nranks != c->nranks ||
+            memcmp(f->left[i], f->left[which], sizeof f->left[i]) != 0)
+            continue;
+        memcpy(c->plans, f->out->cases[i].plans, f->out->nsizes * sizeof *c->plans);
+        c->same_as = i;
+        return true;
+    }
+    return false;
+}
+
 static ccl_status_t run_case(failover_t *f, uint32_t which, ccl_error_t *err) {
     ccl_failover_case_t *c = &f->out->cases[which];
     ccl_topology_t *left = NULL, *machine = NULL;
     ccl_collective_t *own = NULL;
+    ccl_content_t demand;
     ccl_error_t why = CCL_ERROR_INIT;
     const ccl_topology_t *whole = f->options->compare.machine;
-    ccl_status_t status = ccl_topology_edit(f->topo, c->failure.edit, &left, &why);
+    ccl_status_t status = damage(f->topo, c->failure.edit, &left, &why);
     if (status == CCL_OK && whole)
-        status = ccl_topology_edit(whole, c->failure.edit, &machine, &why);
+        status = damage(whole, c->failure.edit, &machine, &why);
     if (status == CCL_ERR_INPUT)
         status = CCL_INFEASIBLE;
     if (status == CCL_OK)
         status = collective_left(f, &c->failure, left, &own, &why);
     if (status == CCL_OK) {
         c->nranks = left->nranks;
-        status = repair(f, which, machine, left, own ? own : f->want, &why);
+        status = ccl_i_point_inputs(NULL, left, own ? own : f->want, f->left[which], demand, &why);
     }
+    if (status == CCL_OK && !copy_plans(f, which))
+        status = repair(f, which, machine, left, own ? own : f->want, &why);
     ccl_collective_destroy(own);
     ccl_topology_destroy(machine);
     ccl_topology_destroy(left);
@@ -300,6 +363,7 @@ static ccl_status_t run_case(failover_t *f, uint32_t which, ccl_error_t *err) {
         return status;
     }
     c->status = status;
+    c->why = NULL;
     if (status != CCL_OK && !(c->why = ccl_arena_strdup(&f->out->arena, why.text)))
         return ccl_fail_nomem(err);
     f->out->finished++;
@@ -318,14 +382,18 @@ static ccl_status_t allocate(failover_t *f, ccl_error_t *err) {
     out->today = ccl_arena_alloc(&out->arena, ns, sizeof *out->today);
     out->cases = ccl_arena_alloc(&out->arena, out->ncases + (size_t)1, sizeof *out->cases);
     f->again = calloc(f->options->compare.ncontenders + (size_t)1, sizeof *f->again);
-    if (!out->sizes_bytes || !out->today || !out->cases || !f->again)
+    f->left = calloc(out->ncases + (size_t)1, sizeof *f->left);
+    if (!out->sizes_bytes || !out->today || !out->cases || !f->again || !f->left)
         return ccl_fail_nomem(err);
     for (uint32_t s = 0; s < ns; s++)
         out->sizes_bytes[s] = f->options->compare.sizes_bytes[s];
     for (uint32_t i = 0; i < out->ncases; i++) {
         ccl_failover_case_t *c = &out->cases[i];
-        *c = (ccl_failover_case_t){out->failures->items[i], CCL_INTERRUPTED, "interrupted", 0,
-                                   ccl_arena_alloc(&out->arena, ns, sizeof *c->plans)};
+        *c = (ccl_failover_case_t){.failure = out->failures->items[i],
+                                   .status = CCL_INTERRUPTED,
+                                   .why = "interrupted",
+                                   .same_as = CCL_NONE,
+                                   .plans = ccl_arena_alloc(&out->arena, ns, sizeof *c->plans)};
         if (!c->plans)
             return ccl_fail_nomem(err);
         for (uint32_t s = 0; s < ns; s++)
@@ -366,6 +434,7 @@ ccl_status_t ccl_failover(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     ccl_comparison_destroy(f.today);
     free(f.again);
+    free(f.left);
     ccl_failover_destroy(f.out);
     return status;
 }

@@ -63,9 +63,11 @@ typedef struct ccl_failover_plan {
 typedef struct ccl_failover_case {
     ccl_failure_t failure;
     ccl_status_t
-        status;      /**< CCL_OK; CCL_INFEASIBLE: no cluster is left; CCL_INTERRUPTED: not done */
-    const char *why; /**< then one line; NULL: CCL_OK */
-    uint32_t nranks; /**< that are left; 0: none */
+        status;       /**< CCL_OK; CCL_INFEASIBLE: no cluster is left; CCL_INTERRUPTED: not done */
+    const char *why;  /**< then one line; NULL: CCL_OK */
+    uint32_t nranks;  /**< that are left; 0: none */
+    uint32_t same_as; /**< an earlier case that leaves the same cluster, NICs that lead nowhere
+                           apart: these are its plans, and programs; CCL_NONE: there is none */
     ccl_failover_plan_t *plans; /**< [nsizes] */
 } ccl_failover_case_t;
 
