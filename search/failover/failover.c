@@ -15,6 +15,7 @@
 /* Who takes more than this times the winner's time at every size is not asked again: a failure
    changes times by less, but where somebody cannot run. */
 static const double HOPELESS = 2;
+enum { MANY_RANKS = 32 };
 
 typedef struct failover {
     const ccl_ctx_t *ctx;
@@ -88,9 +89,17 @@ static ccl_status_t tell_today(failover_t *f, ccl_error_t *err) {
                : ccl_fail(err, CCL_INFEASIBLE, "no contender could run on the whole cluster");
 }
 
-/* Who may be the best of a damaged cluster. */
-static void choose_again(failover_t *f) {
+/* Where rails are whole packing has its trees at once; elsewhere its local search takes minutes on
+   many GPUs. */
+static bool takes_minutes(const failover_t *f, const char *name, ccl_failure_kind_t kind) {
+    return strcmp(name, "packing") == 0 && f->topo->nranks > MANY_RANKS &&
+           kind != CCL_FAILURE_SERVER;
+}
+
+/* Who may be the best after such a failure. */
+static void choose_again(failover_t *f, ccl_failure_kind_t kind) {
     const ccl_comparison_t *today = f->today;
+    f->nagain = 0;
     for (uint32_t i = 0; i < today->ncontenders; i++) {
         bool near = f->options->all || i == today->nccl;
         for (uint32_t s = 0; s < today->nsizes && !near; s++) {
@@ -99,7 +108,7 @@ static void choose_again(failover_t *f) {
             near = w != CCL_NONE && cells[i].status == CCL_OK &&
                    cells[i].time_s <= HOPELESS * cells[w].time_s;
         }
-        if (near)
+        if (near && (f->options->all || !takes_minutes(f, today->names[i], kind)))
             f->again[f->nagain++] = f->options->compare.contenders[i];
     }
 }
@@ -113,9 +122,7 @@ static ccl_status_t compare_today(failover_t *f, ccl_error_t *err) {
     if (status == CCL_INTERRUPTED)
         return ccl_fail(err, CCL_INTERRUPTED, "no failure is finished");
     CCL_TRY(status);
-    CCL_TRY(tell_today(f, err));
-    choose_again(f);
-    return CCL_OK;
+    return tell_today(f, err);
 }
 
 /* ---------------------------------------------------------------- what is left */
@@ -307,6 +314,7 @@ static ccl_status_t repair(failover_t *f, uint32_t which, const ccl_topology_t *
                    .done = which + (uint64_t)1,
                    .total = f->out->ncases + (uint64_t)1};
     ccl_ctx_t ctx = part_ctx(&part, f->ctx);
+    choose_again(f, c->failure.kind);
     options.contenders = f->again;
     options.ncontenders = f->nagain;
     options.machine = machine;

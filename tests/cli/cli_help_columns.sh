@@ -58,6 +58,7 @@ check draw curves
 check report
 check tune
 check balance
+check failover
 check export
 check notebook list
 check notebook show
@@ -78,5 +79,5 @@ check topology symmetry
 [ "$("$ccllab" topology --help | awk 'length($0) > 80' | wc -l)" -eq 0 ] || say "topology --help is wide"
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
-[ "$listed" -eq 45 ] || say "the help lists $listed lines, this test knows 45"
+[ "$listed" -eq 46 ] || say "the help lists $listed lines, this test knows 46"
 exit $bad
