@@ -12,13 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CHANNELS = 8, MOST_CUTS = 16, MOST_WAYS = 64, MOST_RANKS = 256 };
+enum {
+    MOST_CHANNELS = 16,
+    MOST_CUTS = 64,
+    MOST_TRANSFERS = 200000,
+    MOST_WAYS = 64,
+    MOST_RANKS = 256
+};
 #define DEFAULT_SIZE_BYTES 67108864.0
 #define LEAST_CUT_BYTES 4096.0
 
 /* One way to do it. */
 typedef struct way {
-    bool rounds; /* else straight */
+    bool rounds;  /* else straight */
+    bool in_turn; /* a round begins when the one before is done; else as soon as data are there,
+                     which is faster where a connection's thread blocks do not fill a link */
     uint32_t channels, cuts;
 } way_t;
 
@@ -188,8 +196,10 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         return status;
     }
     CCL_TRY(ccl_schedule_builder_finish(m.b, out, err));
-    ccl_origin_set((*out)->origin, "straggler: rank %u joins %s, %u channel%s, %u part%s",
-                   j->late_rank, m.way.rounds ? "in rounds" : "straight", m.way.channels,
+    (*out)->rounds = m.way.in_turn;
+    ccl_origin_set((*out)->origin, "straggler: rank %u joins %s%s, %u channel%s, %u part%s",
+                   j->late_rank, m.way.rounds ? "in rounds" : "straight",
+                   m.way.in_turn ? " one by one" : "", m.way.channels,
                    m.way.channels == 1 ? "" : "s", m.way.cuts, m.way.cuts == 1 ? "" : "s");
     return CCL_OK;
 }
@@ -246,24 +256,31 @@ static bool is_power_of_two(uint32_t n) {
     return (n & (n - 1)) == 0;
 }
 
-/* What is tried: both ways to join, with channels that a GPU has thread blocks for. */
-static void add_ways(job_t *j, const ccl_i_cluster_t *c) {
+static void add_way(job_t *j, way_t way) {
+    ccl_straggler_join_t asked = j->options->straggler.join;
+    bool can = !way.rounds || is_power_of_two(j->n + 1);
+    if (can && j->nways < MOST_WAYS &&
+        (asked == CCL_STRAGGLER_AUTO || way.rounds == (asked == CCL_STRAGGLER_ROUNDS)))
+        j->ways[j->nways++] = way;
+}
+
+/* What is tried: both ways to join, with channels that a GPU has thread blocks for. Large shares
+   are cut so that they are one micro-batch: of several the second begins when all is done with the
+   first, and the straggler is waited for. */
+static void add_ways(job_t *j, ccl_i_cluster_t *c) {
     const ccl_synth_options_t *o = j->options;
-    uint32_t most = ccl_i_cluster_channels((ccl_i_cluster_t *)c, 1, 2 * j->n, 4.0 * j->n * j->n);
+    uint32_t most = ccl_i_cluster_channels(c, 1, 2 * j->n, 4.0 * j->n * j->n);
     most = most > MOST_CHANNELS ? MOST_CHANNELS : most;
-    for (uint32_t join = 0; join < 2; join++) {
-        bool rounds = join == 1;
-        if (rounds ? o->straggler.join == CCL_STRAGGLER_STRAIGHT || !is_power_of_two(j->n + 1)
-                   : o->straggler.join == CCL_STRAGGLER_ROUNDS)
-            continue;
-        for (uint32_t ch = 1; ch <= (o->channels ? 1 : most); ch *= 2) {
-            for (uint32_t cuts = 1; cuts <= (o->chunks ? 1 : MOST_CUTS); cuts *= 4) {
-                way_t way = {rounds, o->channels ? o->channels : ch, o->chunks ? o->chunks : cuts};
-                bool tiny =
-                    cuts > 1 && j->size_bytes / (j->n * way.channels * way.cuts) < LEAST_CUT_BYTES;
-                if (!tiny && j->nways < MOST_WAYS)
-                    j->ways[j->nways++] = way;
-            }
+    for (uint32_t ch = o->channels ? o->channels : most; ch > 0; ch = o->channels ? 0 : ch / 2) {
+        for (uint32_t cuts = 1; cuts <= (o->chunks ? 1 : MOST_CUTS); cuts *= 4) {
+            uint32_t parts = o->chunks ? o->chunks : cuts;
+            double pieces = (double)j->n * ch * parts;
+            if (cuts > 1 &&
+                (j->size_bytes / pieces < LEAST_CUT_BYTES || 2 * j->n * pieces > MOST_TRANSFERS))
+                continue;
+            add_way(j, (way_t){false, false, ch, parts});
+            add_way(j, (way_t){true, true, ch, parts});
+            add_way(j, (way_t){true, false, ch, parts});
         }
     }
 }
