@@ -100,8 +100,8 @@ typedef ccl_status_t (*ccl_failover_fn)(const ccl_failover_t *failover, uint32_t
 typedef struct ccl_failover_options {
     size_t size;
     ccl_compare_options_t compare; /**< who is asked, at which sizes; without notebook and draws */
-    bool all;                /**< everybody is asked anew, however slow on the whole cluster */
-    unsigned kinds;          /**< as of ccl_failures_find() */
+    bool all;                      /**< all are asked again, however slow on the whole cluster */
+    unsigned kinds;                /**< as of ccl_failures_find() */
     ccl_failover_fn program; /**< called for every program as soon as it is chosen; NULL: no */
     void *user;
 } ccl_failover_options_t;

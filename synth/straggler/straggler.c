@@ -2,7 +2,8 @@
  * straggler: AllReduce when one GPU is late. The others reduce what they have, each a share of its
  * own; when the straggler comes, every share still needs its contribution and then goes to all.
  * Two ways to join: StragglAR's rounds, in which each GPU sends and receives one share at a time,
- * and straight, in which the straggler deals its contributions out and owners pass sums on at once.
+ * and straight, in which the straggler deals its contributions out and owners pass results on at
+ * once.
  */
 #include "synth/common/options.h"
 #include "synth/common/race.h"
@@ -70,7 +71,8 @@ static void move(const maker_t *m, uint32_t share, uint32_t src, uint32_t dst, b
     }
 }
 
-/* Everybody's contribution to its owner; in each step everybody sends one share and gets one. */
+/* Contributions of all to each share's owner; in each step each GPU sends one share and gets one.
+ */
 static void reduce_scatter(maker_t *m) {
     uint32_t n = m->j->n;
     for (uint32_t d = 1; d < n; d++, m->step++)
@@ -91,7 +93,7 @@ static void join_straight(maker_t *m) {
 /*
  * StragglAR's rounds, for 2^l GPUs. In round t the straggler and GPU t exchange what they have of
  * share t, which is the sum then. Each other GPU holds one youngest share; share t - l is held by
- * half of all GPUs, share t - l + 1 by a quarter, and so on: everybody in the first half, GPU t
+ * half of all GPUs, share t - l + 1 by a quarter, and so on: all in the first half, GPU t
  * apart, exchanges with somebody outside of it. So the oldest share reaches all, the younger ones
  * are held by twice as many, and after n + l - 2 rounds all is done. Shares before 0 are none: they
  * only say who gets what first.
@@ -206,7 +208,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 
 /* ---------------------------------------------------------------- the fastest */
 
-/* A run in which the straggler is late. @param late_s  0: everybody is there. */
+/* A run in which the straggler is late. @param late_s  0: all are there. */
 static ccl_status_t run(const job_t *j, const ccl_i_racer_t *with, const ccl_topology_t *topo,
                         const ccl_schedule_t *schedule, double late_s, double *time_s,
                         ccl_error_t *err) {
@@ -354,6 +356,7 @@ static const ccl_option_t straggler_options[] = {
      .type = CCL_OPTION_COUNT,
      .offset = AT(straggler.rank),
      .value = "RANK",
+     .automatic = CCL_NONE,
      .doc = "the GPU that is late",
      .otherwise = "the last"},
     {.name = "late",

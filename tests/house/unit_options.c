@@ -110,6 +110,7 @@ START_TEST(test_searched) {
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_explain_options_t, ccl_explain(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_failover_options_t, ccl_failover(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_MEMBER(ccl_explain_options_t, ccl_synth_options_t, synth.size,
                    ccl_explain(NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_explain_options_t, ccl_explain(NULL, NULL, &options, NULL, &err));

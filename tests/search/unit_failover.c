@@ -187,6 +187,27 @@ START_TEST(what_cannot_be) {
 }
 END_TEST
 
+/* What NCCL runs has constants of its own, on what is left too. */
+START_TEST(nccl_stays) {
+    static const ccl_contender_t nccl[] = {{.name = "nccl", .library = true}, {.name = "ring"}};
+    ccl_topology_t *topo = topology("dgx-a100");
+    ccl_failover_options_t o = options_of();
+    o.compare.contenders = nccl;
+    o.compare.ncontenders = 2;
+    o.kinds = 1U << CCL_FAILURE_SERVER;
+    ccl_failover_t *f = plans_of(topo, CCL_ALLREDUCE, &o, 0);
+    ck_assert_str_eq(f->library, "nccl");
+    for (uint32_t s = 0; s < f->nsizes; s++) {
+        const ccl_failover_plan_t *p = &f->cases[0].plans[s];
+        ck_assert(isfinite(p->nccl_stays_s));
+        ck_assert_double_ge(p->nccl_stays_s, f->today[s].nccl_s * (1 - 1e-9));
+        ck_assert_double_ge(p->nccl_stays_s, p->best_s);
+    }
+    ccl_failover_destroy(f);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 typedef struct kept {
     uint32_t n;
 } kept_t;
@@ -239,4 +260,4 @@ START_TEST(programs_and_interruption) {
 END_TEST
 
 RUN_TESTS(classes_have_the_same_plans, staying_is_a_run, a_cable_is_a_nic, what_cannot_be,
-          programs_and_interruption)
+          nccl_stays, programs_and_interruption)

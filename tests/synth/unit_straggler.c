@@ -33,7 +33,7 @@ static ccl_synth_options_t plain(ccl_straggler_join_t join, uint32_t cuts) {
     return o;
 }
 
-/* In each step everybody sends one share at most and gets one at most. */
+/* In each step each GPU sends one share at most and gets one at most. */
 static void check_rounds(const ccl_schedule_t *s, uint32_t n) {
     for (uint32_t step = 0; step < s->nsteps; step++) {
         uint32_t sent[64] = {0}, got[64] = {0};
