@@ -110,7 +110,7 @@ typedef struct ccl_c2c_options {
 typedef enum ccl_straggler_join {
     CCL_STRAGGLER_AUTO,    /**< the faster by simulation */
     CCL_STRAGGLER_ROUNDS,  /**< as StragglAR (arXiv 2505.23523); powers of two */
-    CCL_STRAGGLER_STRAIGHT /**< contributions to all owners at once, sums to everybody */
+    CCL_STRAGGLER_STRAIGHT /**< contributions to all owners at once, results to all GPUs */
 } ccl_straggler_join_t;
 /** Of `straggler`. */
 typedef struct ccl_straggler_options {
