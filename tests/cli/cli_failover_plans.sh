@@ -28,6 +28,8 @@ while IFS=, read -r kind edit _ _ size _ _ _ _ _ time _ _ _ _ _ file _; do
         say "$edit at $size: $time in the index, $got or $other simulated"
 done <"$dir/csv"
 [ $count -eq 12 ] || say "$count plans"
+"$ccllab" failover -q -t "$cluster" -c allreduce --sizes 16M --with ring --kinds server -o "$dir/page.html"
+grep -q 'Of 2 single failures server s0 costs most: allreduce of 16M takes' "$dir/page.html" || say "page: no answer"
 refused() { # words that stderr has, options
     words=$1
     shift
