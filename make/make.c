@@ -45,6 +45,10 @@ ccl_status_t ccl_make_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             ccl_make_proven(ctx, program, lower.granularity, lower.executor, options->wrong, err);
     if (status != CCL_OK) {
         ccl_program_destroy(program);
+        if (lower.run_out) {
+            ccl_sim_result_destroy(*lower.run_out);
+            *lower.run_out = NULL;
+        }
         return status;
     }
     *out = program;

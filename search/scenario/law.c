@@ -183,8 +183,9 @@ ccl_status_t ccl_i_law_parse(const char *text, ccl_vary_t what, const char *fold
     if (kind == CCL_ARRAY_LEN(laws))
         return refuse(text, err);
     law->kind = (ccl_law_kind_t)kind;
-    memcpy(copy, open + 1, len);
-    copy[len - (size_t)(open - text) - 2] = '\0';
+    size_t inside = len - (size_t)(open - text) - 2;
+    memcpy(copy, open + 1, inside);
+    copy[inside] = '\0';
     if (law->kind == CCL_LAW_EMPIRICAL)
         CCL_TRY(read_values(what, folder, copy, law, err));
     else if (cut_arguments(copy, arguments, 3) != laws[kind].n)
