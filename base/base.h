@@ -148,10 +148,7 @@ typedef struct ccl_progress {
 /** Return non-zero to cancel. */
 typedef int (*ccl_progress_fn)(const ccl_progress_t *progress, void *user);
 
-/**
- * What was simulated on behalf of a caller, added to by any thread; zeroed by the caller, read when
- * the call is over. The same for any number of threads.
- */
+/** What was simulated for a caller, who zeroes it and reads it at the end; any thread may add. */
 typedef struct ccl_work {
     uint64_t runs;   /**< simulations of programs, those given up included */
     uint64_t events; /**< of their engines */
@@ -165,10 +162,9 @@ typedef struct ccl_ctx {
     void *progress_user;
     const volatile int *cancel; /**< non-zero target: stop with CCL_INTERRUPTED; NULL: never */
     uint64_t seed;
-    uint32_t threads; /**< 0: one per core */
-    ccl_work_t *work; /**< NULL: not counted */
-    struct ccl_runs
-        *runs; /**< borrowed: what simulations know of each other (sim.h); NULL: nothing */
+    uint32_t threads;      /**< 0: one per core */
+    ccl_work_t *work;      /**< NULL: not counted */
+    struct ccl_runs *runs; /**< borrowed: what simulations know (sim.h); NULL: nothing */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \
@@ -526,9 +522,9 @@ ccl_status_t ccl_parallel_for(uint32_t n, uint32_t threads, ccl_job_fn fn, void 
                               ccl_error_t *err);
 /** For what workers of a loop share. */
 typedef struct ccl_lock ccl_lock_t;
-ccl_lock_t *ccl_lock_create(void); /**< NULL: out of memory */
+ccl_lock_t *ccl_lock_create(void);       /**< NULL: out of memory */
 void ccl_lock_destroy(ccl_lock_t *lock); /**< NULL is fine */
-void ccl_lock_take(ccl_lock_t *lock); /**< waits until nobody has it */
+void ccl_lock_take(ccl_lock_t *lock);    /**< waits until nobody has it */
 void ccl_lock_release(ccl_lock_t *lock);
 /** Calls fn every every_s seconds from a thread of its own, until it is stopped. */
 typedef struct ccl_ticker ccl_ticker_t;

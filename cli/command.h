@@ -419,7 +419,7 @@ ccl_status_t ccl_i_tell_scarcity(const ccl_i_cli_t *cli, const ccl_scarcity_t *s
 
 /** Make a folder where there is none. */
 ccl_status_t ccl_i_export_folder(const char *dir, ccl_error_t *err);
-/** Write a text as a file of a folder, and tell it (-v). @param text  freed. */
+/** Write a text as a file of a folder, and say so (-v). @param text  freed. */
 ccl_status_t ccl_i_export_file(ccl_i_cli_t *cli, const char *dir, const char *name,
                                ccl_text_t *text, ccl_error_t *err);
 /**

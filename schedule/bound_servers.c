@@ -209,11 +209,10 @@ static ccl_status_t join(servers_t *s, ccl_error_t *err) {
     ccl_status_t status = add_nodes(s, b, err);
     if (status == CCL_OK)
         status = add_joints(s, b, err);
-    if (status != CCL_OK) {
-        ccl_topology_builder_destroy(b);
-        return status;
-    }
-    return ccl_topology_builder_finish(b, &s->small, err);
+    if (status == CCL_OK)
+        status = ccl_topology_builder_finish(b, &s->small, err);
+    ccl_topology_builder_destroy(b);
+    return status;
 }
 
 /* Whether all links lead to one switch: then cuts around servers are all there is. */

@@ -211,15 +211,13 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
  */
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
-/** How a plan of MSCCL++ is written; zeros: the defaults. */
-typedef struct ccl_mscclpp_options {
-    const char *name; /**< that MSCCL++ keeps the plan by, and no other plan of a job may have; NULL:
-                           the program's */
-} ccl_mscclpp_options_t;
-/** ccl_program_write_mscclpp() with options. */
+/**
+ * ccl_program_write_mscclpp() with the name that MSCCL++ keeps the plan by, which no other plan of a
+ * job may have.
+ * @param name  NULL: the program's.
+ */
 ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,
-                                          const ccl_mscclpp_options_t *options, ccl_text_t *out,
-                                          ccl_error_t *err);
+                                          const char *name, ccl_text_t *out, ccl_error_t *err);
 /** Whether a text looks like an execution plan of MSCCL++: it has the keys gpus and threadblocks.
  */
 bool ccl_program_is_mscclpp(const char *text, size_t len);

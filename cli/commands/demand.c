@@ -70,10 +70,9 @@ const ccl_i_command_t ccl_i_cmd_demand_moe = {
         "Draws each token's experts by their popularity and writes who sends what to whom as a\n"
         "demand for synth, compare and bound (--demand). A token that several GPUs of a server\n"
         "want is one chunk for all of them, so that it crosses the network once; with --combine\n"
-        "what they return of it is one sum. Without -o the demand goes to the terminal.\n",
+        "what they return of it is one reduction. Without -o the demand goes to the terminal.\n",
     .examples = "ccllab demand moe -t \"dgx-h100*2\" --tokens 512 --skew zipf:0.8 -o D.json\n"
-                "ccllab demand moe -t \"dgx-h100*2\" --tokens 512 --copies 32 --placement balanced "
-                "--combine -o C.json\n",
+                "ccllab demand moe -t \"dgx-h100*2\" --copies 32 --combine -o C.json\n",
     .accepts = accepts,
     .run = run,
 };

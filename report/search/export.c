@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/** One range of sizes: what NCCL is told, and what it takes by itself. */
+/** One range of sizes: what NCCL gets, and what it takes by itself. */
 typedef struct choice_row {
     const char *collective;
     double min_bytes, max_bytes, at_bytes, time_s, stock_s, speedup;

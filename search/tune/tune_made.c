@@ -88,6 +88,7 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
     uint64_t hash[2] = {1, 2};
     for (int i = 0; i < 2; i++) {
         hash[i] = ccl_hash64(shape, sizeof shape, hash[i]);
+        hash[i] = ccl_hash64(&s->piece_bytes, sizeof s->piece_bytes, hash[i]);
         hash[i] = ccl_hash64(s->transfers, s->ntransfers * sizeof *s->transfers, hash[i]);
     }
     snprintf(out, sizeof(ccl_content_t), "%016llx%016llx", (unsigned long long)hash[0],

@@ -13,12 +13,13 @@
 #include "synth/registry.h"
 
 enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
-/* More GPUs than this are packed by local search alone, more than a few where that comes within
- * CCL_I_PACK_BEYOND of the bound. */
-/* What trees along rails lose at the start and the end is little from this on. */
-#define LARGE_TREE_BYTES 262144.0
+/* Trees along rails that load links as little as any are enough when their run takes at most this
+ * many times the bound. */
+#define NEAR 1.06
 /* Up to this size the other protocols count. */
 #define SMALL_BYTES 0x1p26
+/* More GPUs than this are packed by local search alone, more than a few where that comes within
+ * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -429,7 +430,7 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     return CCL_OK;
 }
 
-/* Trees along rails. *out stays NULL where there are none, *enough_out tells whether others can be
+/* Trees along rails. *out stays NULL where there are none, *enough_out says whether others can be
  * better. */
 static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
                                     ccl_schedule_t **out, double *time_out, bool *enough_out,
@@ -448,7 +449,7 @@ static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *opt
     if (status == CCL_OK)
         status = run(&low, true, options, out, time_out, &why);
     *enough_out = status == CCL_OK && seconds_of(&low) <= bound_s * (1 + CCL_I_PACK_PRICE) &&
-                  options->size_bytes / (double)low.total >= LARGE_TREE_BYTES;
+                  *time_out <= NEAR * bound_s * options->size_bytes;
     forest_fini(&low.down);
     forest_fini(&low.up);
     free(low.roots);

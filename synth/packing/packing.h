@@ -112,7 +112,7 @@ typedef struct ccl_i_pack_hops {
     uint32_t order;       /* symmetries in the group */
     uint32_t *image;      /* [order][n] ranks; the first is the identity */
     uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
-    double *block_s[2];   /* [norbits] that a byte of copies, of sums takes a hop's thread block;
+    double *block_s[2];   /* [norbits] that a byte of copies, of reductions takes a hop's thread block;
                              NULL: blocks have no limit */
     ccl_i_pack_rails_t *rails; /* NULL: trees may go anywhere */
     bool thinned;              /* some hops were left out */

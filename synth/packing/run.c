@@ -17,6 +17,7 @@ typedef struct policy {
     uint32_t pieces;    /* of a tree, at most */
     double cut_bytes;   /* no smaller chunks */
     double piece_bytes; /* no smaller pieces where they are not simulated */
+    double near;        /* times what the trees need of links: no chunks after pieces */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
 } policy_t;
@@ -25,6 +26,7 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .cuts = 32,
                                 .pieces = 128,
                                 .piece_bytes = 32768,
+                                .near = 1.02,
                                 .cut_bytes = 8192,
                                 .worse = 1.1};
 
@@ -222,12 +224,9 @@ static uint32_t fewest_pieces(const run_t *r) {
     return cuts;
 }
 
-/*
- * Trees cut further and further, as long as that is not much worse.
- * @param full_out  that ended where no more chunks are allowed.
- */
+/* Trees cut further and further, as long as that is not much worse. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
-                          bool *full_out, ccl_error_t *err) {
+                          ccl_error_t *err) {
     double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
     bool only = r->in_chunks;
     uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
@@ -241,7 +240,6 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
             break;
         best_s = fmin(best_s, time_s);
     }
-    *full_out = bytes / cuts >= POLICY.cut_bytes && time_s <= best_s;
     r->in_chunks = only;
     return status;
 }
@@ -268,16 +266,15 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
     double least_s = r->race.best.time_s;
+    double trees_s = size_bytes / ((double)r->packed->total * r->packed->tree_Bps);
     for (int by_load = 0; by_load < 2; by_load++) {
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
-        /* Chunks of trees that share connections take turns there, which pieces do not. */
-        bool full = true;
-        if (r->in_chunks || (limited && !r->packed->sums_early)) {
-            CCL_TRY(climb(r, by_load == 1, true, transfers, whole_s[by_load], &full, err));
-        }
-        if (!r->in_chunks && full && whole_s[by_load] <= least_s)
-            CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], &full, err));
+        /* Pieces cost no transfers. Chunks take turns where trees share connections or blocks. */
+        if (!r->in_chunks)
+            CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], err));
+        if (r->in_chunks || r->race.best.time_s > POLICY.near * trees_s)
+            CCL_TRY(climb(r, by_load == 1, true, transfers, whole_s[by_load], err));
     }
     return ccl_i_race_take(&r->race, out, err);
 }

@@ -246,7 +246,7 @@ static ccl_status_t lay_rails(const packing_t *p, ccl_i_pack_hops_t *x, ccl_erro
     }
     free(mates);
     /* Ends of connections at a GPU: with all others of its server and, between servers, in and out,
-       of sums and of copies. */
+       of reductions and of copies. */
     uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo), ways = (p->has_up + p->has_down) * 2u;
     uint32_t inside = ways * (c->max_gpus - 1), left = sms > inside ? sms - inside : 0;
     r->stride = c->nservers - 1;

@@ -1,8 +1,7 @@
 /*
- * Trees over the model's routes by local search. Where switches can be taken out, trees that meet
- * the bound are found by flows (packing_split.c, packing_trees.c); here routes may be what limits,
- * groups may overlap, or GPUs be too many: a rank's parent is changed for another as long as the
- * sum over links of exp(time of the link) falls, which tends to the time of the busiest.
+ * Trees over the model's routes by local search, where flows (split.c, trees.c) cannot help: routes
+ * may be what limits, groups may overlap, or GPUs be too many. A rank's parent changes as long as
+ * the sum over links of exp(time of the link) falls, which tends to the time of the busiest.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +21,7 @@ typedef struct swapper {
     double *weight; /* [nclasses] exp(sharp (load / rate / level - 1)) */
     double *growth; /* [nclasses] what one hop more multiplies weight by */
     double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
-    double *weights; /* [nclasses][KEPT] by load at this level and sharpness, where none is lost by
-                        sharing; NAN: not known */
+    double *weights; /* [nclasses][KEPT] weight by load, where none is lost; NAN: not known */
     double level, sharp, fresh;
     uint32_t *used[2]; /* [nhops] by orbit: ranks that are reached over it, in trees out and in */
     uint32_t *depth;   /* [n] of the tree in hand */

@@ -30,6 +30,7 @@ static const char *const commands[] = {
     "devices",
     "diagnose " DATA "/half_rails.log " RAILS,
     "doctor",
+    "export -t dgx-a100 -c allreduce --sizes 1M",
     "explain " RAILS " -c allgather --with ring --size 1M --path -j 1",
     "topology list",
     "lower schema.schedule.json " PAIR " --order step,hpds --granularity stage,task --blocks -j 1",

@@ -25,7 +25,7 @@ awk -v a="$(column scale:bandwidth:net=0.25 67108864 7)" -v b="$(column scale:ba
 [ "$(column heteccl-h20-4+8 67108864 4)" = "$(grep '^67108864,' "$dir/tune" | cut -d, -f2)" ] || say "tune says $(cat "$dir/tune")"
 # shellcheck disable=SC2086
 "$ccllab" $sweep --vary scale:bandwidth:net=0.25 -o "$dir/plot.svg" 2>"$dir/err" || say "plot: $(cat "$dir/err")"
-[ "$(grep -c 'class="curve"' "$dir/plot.svg")" -eq 2 ] || say "the plot has not two curves"
+[ "$(grep -c 'class="curve"' "$dir/plot.svg")" -eq 4 ] || say "the plot has not two curves of bandwidth and two of time"
 # shellcheck disable=SC2086
 "$ccllab" $sweep --json >"$dir/json"
 grep -q '"schema": "ccllab/sweep/1"' "$dir/json" || say "no schema"

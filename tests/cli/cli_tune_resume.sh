@@ -48,7 +48,7 @@ while [ $kills -lt 20 ] || { [ $within -lt 5 ] && [ $kills -lt 100 ]; }; do
         [ "$has" -eq "$had" ] || within=$((within + 1))
         had=$has
     elif [ $code -eq 0 ]; then # it was done: once more from the start
-        settled "$dir/resumed" | cmp -s - "$dir/want" || say "after $kills kills: another result"
+        settled "$dir/resumed" | diff "$dir/want" - >"$dir/diff" || say "after $kills kills: another result: $(head -n 4 "$dir/diff")"
         rm -f "$dir"/n.db*
         had=0
     else
@@ -59,7 +59,7 @@ done
 [ $within -ge 5 ] || say "only $within of $kills kills came while points were tried: the test tests nothing"
 # shellcheck disable=SC2086
 "$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/resumed"
-settled "$dir/resumed" | cmp -s - "$dir/want" || say "killed and called again: another result"
+settled "$dir/resumed" | diff "$dir/want" - >"$dir/diff" || say "killed and called again: another result: $(head -n 4 "$dir/diff")"
 resumed=$(sed -n '/^  "runs"/,$p' "$dir/resumed" | grep -c '"resumed": true' || true)
 [ "$resumed" -ge "$had" ] || say "$had points were written down, $resumed were taken from there"
 # Once more: all is known.

@@ -32,4 +32,5 @@ small="tune -q -t dgx-a100 -c allgather --sizes 64K -k with=ring --budget 5runs"
     env PMI_RANK=1 PMI_SIZE=3 "$ccllab" $small --notebook none --bootstrap none >/dev/null || say "--bootstrap none: exit code $?"
 }
 refused 'option --lease' "$ccllab" work --notebook "$dir/w.db" --lease 0s
+refused 'no work' "$ccllab" work --notebook none
 exit $bad

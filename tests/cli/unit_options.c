@@ -366,7 +366,7 @@ static const ccl_i_command_t *named(char *argv[MOST_WORDS], int n, int *nwords) 
 static void check_cluster(const char *spec, const char *line) {
     ccl_topology_t *topo = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    if (!spec || strstr(spec, ".json"))
+    if (!spec || strstr(spec, ".json") || strncmp(spec, "here", 4) == 0) /* where there is a GPU */
         return;
     ck_assert_msg(ccl_topology_read(NULL, spec, &topo, &err) == CCL_OK, "%s: %s", line, err.text);
     ccl_topology_destroy(topo);

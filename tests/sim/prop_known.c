@@ -84,7 +84,19 @@ static void changes(asked_t *a, ccl_program_t *p, const ccl_sim_options_t *sim) 
         ccl_sim_result_destroy(ask(a, p, sim, true, &unused));
         p->tbs[t].channel -= 7;
     }
-    ck_assert(!made(a, p, sim)); /* and is still known as it was */
+    ccl_sim_options_t other = *sim;
+    other.batches = 0;
+    for (uint32_t k = 0; k < 3; k++) {
+        p->piece_bytes = k == 0 ? 0 : sim->size_bytes / (9 * k * p->nchunks);
+        ck_assert(made(a, p, &other));
+    }
+    p->piece_bytes = 0;
+    const double late_s[64] = {1};
+    const ccl_sim_variation_t late = {.late_s = late_s};
+    other = *sim;
+    other.variation = &late;
+    ck_assert(made(a, p, &other) && made(a, p, &other)); /* is never known */
+    ck_assert(!made(a, p, sim));                         /* and is still known as it was */
 }
 
 static void one_program(asked_t *a, ccl_program_t *p, ccl_sim_options_t sim) {

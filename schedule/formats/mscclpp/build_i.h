@@ -25,7 +25,7 @@ typedef struct ccl_i_mpp_maker {
     uint32_t *end;               /* [2 conns] channels of source and destination */
     uint32_t *receiver, *sender; /* [nsteps] */
     uint32_t *slot;              /* [nsteps] in scratch, of what a step receives */
-    uint32_t *room, *pack; /* [nsteps] packets: where a step keeps a sum that it only sends; where
+    uint32_t *room, *pack; /* [nsteps] packets: where a step keeps a result that it only sends; where
                               those lie that go over a port */
     uint32_t *tb_of;       /* [nsteps] */
     uint32_t *own_from;    /* [nsteps] step of the same GPU that a member of its own group meets */

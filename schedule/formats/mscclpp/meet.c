@@ -459,17 +459,17 @@ ccl_status_t ccl_i_mpp_meet(ccl_i_mpp_reader_t *r, ccl_error_t *err) {
     event_t *events = calloc(r->plan->nids + 1, sizeof *events);
     size_t n = 0;
     ccl_status_t status = at && events ? room(r, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK) /* as it is written: later a block's rest does not wait for it */
+        status = ccl_i_mpp_ends(r->plan, &stuck, at, err);
+    if (status == CCL_OK && stuck != CCL_NONE)
+        status = ccl_i_mpp_fail(r->doc, r->plan, r->plan->blocks[stuck].first + at[stuck], err,
+                                "waits for ever");
     if (status == CCL_OK)
         find_homes(r);
     if (status == CCL_OK)
         status = list_events(r, events, &n, err);
     if (status == CCL_OK && n > 0)
         qsort(events, n, sizeof *events, by_channel);
-    if (status == CCL_OK)
-        status = ccl_i_mpp_ends(r->plan, &stuck, at, err);
-    if (status == CCL_OK && stuck != CCL_NONE)
-        status = ccl_i_mpp_fail(r->doc, r->plan, r->plan->blocks[stuck].first + at[stuck], err,
-                                "waits for ever");
     if (status == CCL_OK)
         status = match(r, events, n, err);
     for (uint32_t o = 0; status == CCL_OK && o < r->plan->nops; o++) {

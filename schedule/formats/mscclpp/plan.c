@@ -217,9 +217,13 @@ static void meet(synced_t *s) {
     s->apart = false;
 }
 
-/** A block that has no room for another operation goes on as a block that waits for its end. */
-static void go_on(synced_t *s, uint32_t rank) {
-    const uint32_t room = 4; /* the operation and the release, each with a nop */
+/**
+ * A block that has no room for another operation goes on as a block that waits for its end.
+ * Packets are made and passed on in one block.
+ */
+static void go_on(synced_t *s, uint32_t rank, bool makes_packets) {
+    /* the operation and the release, each with a nop */
+    const uint32_t room = makes_packets ? 6 : 4;
     uint32_t *semaphores = &s->plan.gpus[rank].nsemaphores;
     if (s->plan.nomem || s->plan.blocks[s->plan.nblocks - 1].nops + room <= CCL_I_MPP_OPS)
         return;
@@ -250,7 +254,8 @@ ccl_status_t ccl_i_mpp_sync(ccl_i_mpp_t *plan, ccl_error_t *err) {
         for (uint32_t i = block->first; i < block->first + block->nops; i++) {
             const ccl_i_mpp_op_t *op = &plan->ops[i];
             bool waits = op->kind == CCL_I_MPP_WAIT || op->kind == CCL_I_MPP_ACQUIRE;
-            go_on(&s, block->rank);
+            if (i == block->first || op[-1].kind != CCL_I_MPP_PACK)
+                go_on(&s, block->rank, op->kind == CCL_I_MPP_PACK);
             if (!waits)
                 meet(&s);
             s.apart = s.apart || waits || op->kind >= CCL_I_MPP_PUT;

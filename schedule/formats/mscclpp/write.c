@@ -337,12 +337,11 @@ static ccl_status_t write_plan(const ccl_program_t *p, const char *name, const c
 
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err) {
-    return ccl_program_write_mscclpp_as(program, topo, &(ccl_mscclpp_options_t){0}, out, err);
+    return ccl_program_write_mscclpp_as(program, topo, NULL, out, err);
 }
 
 ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,
-                                          const ccl_mscclpp_options_t *options, ccl_text_t *out,
-                                          ccl_error_t *err) {
+                                          const char *name, ccl_text_t *out, ccl_error_t *err) {
     ccl_i_mpp_t plan;
     if (program->shares)
         return ccl_fail(err, CCL_UNSUPPORTED, "a plan of MSCCL++ has no chunks of unequal size");
@@ -351,8 +350,7 @@ ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const cc
                         program->nranks, topo->name, topo->nranks);
     ccl_status_t status = ccl_i_mpp_build(program, topo, &plan, err);
     if (status == CCL_OK)
-        status =
-            write_plan(program, options->name ? options->name : program->name, &plan, out, err);
+        status = write_plan(program, name ? name : program->name, &plan, out, err);
     ccl_i_mpp_fini(&plan);
     return status;
 }

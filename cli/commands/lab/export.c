@@ -179,7 +179,6 @@ static ccl_status_t table(ccl_i_cli_t *cli, exported_t *e, ccl_error_t *err) {
 /** One plan, under a name that no other has: MSCCL++ keeps plans by it. */
 static ccl_status_t write_plan(ccl_i_cli_t *cli, exported_t *e, ccl_program_t *program,
                                bool in_place, ccl_error_t *err) {
-    ccl_mscclpp_options_t options = {0};
     ccl_text_t text = {0};
     char name[200], file[220];
     ccl_status_t status;
@@ -187,8 +186,7 @@ static ccl_status_t write_plan(ccl_i_cli_t *cli, exported_t *e, ccl_program_t *p
     snprintf(name, sizeof(name), "%.60s-%u-%.0f-%.0f-%s", program->coll->name, program->nranks,
              program->min_bytes, program->max_bytes, in_place ? "inplace" : "outofplace");
     snprintf(file, sizeof(file), "%s.json", name);
-    options.name = name;
-    status = ccl_program_write_mscclpp_as(program, e->topo, &options, &text, err);
+    status = ccl_program_write_mscclpp_as(program, e->topo, name, &text, err);
     if (status == CCL_OK)
         status = ccl_i_export_file(cli, cli->args.tune.plans, file, &text, err);
     if (status == CCL_OK)
@@ -341,7 +339,6 @@ const ccl_i_command_t ccl_i_cmd_export = {
         "NCCL and RCCL load, --plans the best schedules as execution plans of MSCCL++, found as\n"
         "tune finds them (from the notebook where it has them). docs/howto/use-a-winner.md says\n"
         "what runs where. Without --collective: those that NCCL asks a tuner for.\n"
-        "\n"
         "PROGRAM is a program (MSCCL XML) or a schedule, which is lowered first. --cuda and --hip\n"
         "write it as one source file for nvcc or hipcc that needs nothing of ccllab: thread\n"
         "blocks as straight code for any number of items, type and reduction, a host function\n"
@@ -350,9 +347,9 @@ const ccl_i_command_t ccl_i_cmd_export = {
         "device API (2.28 and newer), also between hosts. --topology says how many thread\n"
         "blocks its GPUs hold. docs/kernels.md has the rest.\n",
     .examples =
-        "ccllab export -t dgx-h100 -c allreduce,allgather --sizes 64K:256M:4 --tuner-plugin tuner\n"
+        "ccllab export -t dgx-h100 -c allreduce --sizes 64K:256M:4 --tuner-plugin tuner\n"
         "ccllab export -t dgx-a100 -c allreduce --sizes 1M,64M --json\n"
-        "ccllab export -t dgx-a100 -c allgather --sizes 1M,64M --budget 20runs --plans plans\n"
+        "ccllab export -t dgx-a100 -c allgather --sizes 1M --budget 20runs --plans p\n"
         "ccllab export ring.xml --cuda ring.cu\n"
         "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
     .accepts = accepts,
