@@ -22,6 +22,8 @@ ccl_status_t ccl_topology_edit(const ccl_topology_t *topo, const char *edit, ccl
     ccl_error_t *err);
 void ccl_topology_destroy(ccl_topology_t *topo);
 const ccl_library_entry_t *ccl_topology_library(void);
+ccl_routes_t *ccl_routes_create(const ccl_topology_t *topo);
+void ccl_routes_destroy(ccl_routes_t *routes);
 ccl_status_t ccl_profile_read(const char *spec, ccl_profile_t **out, ccl_error_t *err);
 ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err);
 ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profile, const ccl_topology_t

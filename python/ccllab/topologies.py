@@ -9,6 +9,7 @@ from . import _arrays
 from . import _structs as c
 from ._call import Call
 from ._library import JSON_STYLE, LIB, Handle, as_json, check, decode, encode, make, written
+from .errors import NoMemoryError
 from .pictures import Path, Picture
 
 _KINDS = ["gpu", "switch", "nic", "host"]
@@ -76,7 +77,11 @@ class Topology:
 
     def summary(self) -> Dict[str, Any]:
         """Devices, links and routes by kind: `ccllab topology show --json` (docs/results.md)."""
-        result: Dict[str, Any] = as_json(LIB.ccl_report_topology, self._address, None)
+        routes = LIB.ccl_routes_create(self._address)
+        if not routes:
+            raise NoMemoryError("out of memory", exit_code=4)
+        kept = Handle(routes, LIB.ccl_routes_destroy)
+        result: Dict[str, Any] = as_json(LIB.ccl_report_topology, self._address, kept.address)
         return result
 
     def to_json(self) -> str:

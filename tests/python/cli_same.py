@@ -69,7 +69,7 @@ class Same(unittest.TestCase):
         described = ccllab.schema("simulate")["properties"]
         of_ours = {"program", "_of"}
         self.assertEqual(set(ccllab.Run.__dataclass_fields__) - of_ours - set(described), set())
-        self.assertEqual(described["schema"]["const"], "ccllab/simulate/1")
+        self.assertEqual(described["schema"]["enum"], ["ccllab/simulate/1"])
         bounds = ccllab.schema("bound")["properties"]
         each = bounds["bounds"]["items"]["properties"]
         self.assertEqual(set(ccllab.Bound.__dataclass_fields__) - set(bounds) - set(each), set())
