@@ -73,6 +73,7 @@ typedef struct ccl_i_args {
         bool calibrate;
     } testbed;
     bool explain;         /**< --explain-capacities */
+    const char *kinds;    /**< of `failover` */
     const char *question; /**< of `report` */
     const char *heat;     /**< of `draw` */
     uint32_t width_px;
@@ -151,7 +152,8 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
     ccl_i_cmd_schema;
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
-extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_balance, ccl_i_cmd_export;
+extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_failover, ccl_i_cmd_balance,
+    ccl_i_cmd_export;
 extern const ccl_i_command_t ccl_i_cmd_work, ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_copy, ccl_i_cmd_notebook_gc;

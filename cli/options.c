@@ -135,6 +135,8 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"all", 0, KIND_FLAG, AT(all), NULL,
      "every order, allocation and granularity of which none is named", NULL},
+    {"all@failover", 0, KIND_FLAG, AT(all), NULL,
+     "ask all again after each failure, however slow they are on the whole cluster", NULL},
     {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other builds",
      NULL},
     {"budget", 0, KIND_TEXT, AT(tune.budget), "TIME|RUNS",
@@ -165,6 +167,11 @@ static const ccl_i_own_option_t options[] = {
      "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
      "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",
      NULL},
+    {"export@failover", 0, KIND_TEXT, AT(tune.export), "DIR",
+     "write each program (MSCCL XML) to this folder, and the result as index.json, which names them",
+     NULL},
+    {"kinds", 0, KIND_TEXT, AT(kinds), "LIST",
+     "what may fail: nic, link, gpu, server with commas between (all)", NULL},
     {"tuner-plugin", 0, KIND_TEXT, AT(tune.tuner_plugin), "DIR",
      "write a tuner plugin for NCCL and RCCL (NCCL_TUNER_PLUGIN) to this folder: its C source, and, "
      "where there is a C compiler ($CC, cc), libnccl-tuner-ccllab.so",

@@ -111,6 +111,30 @@ bool ccl_dimension_has(const ccl_topology_t *topo, const ccl_dimension_t *dimens
                        const ccl_route_t *route);
 /** Frees it and all it owns; NULL is fine. */
 void ccl_symmetry_destroy(ccl_symmetry_t *symmetry);
+
+/**
+ * Which parts of a cluster are alike: those that an automorphism (ccl_symmetry_find()) carries to
+ * each other have one class, its lowest member. A failure of one of them is like that of another.
+ */
+typedef struct ccl_alike {
+    uint32_t npairs;
+    const uint32_t (*pairs)[2];   /**< [npairs] devices with a link between them, either way; the
+                                       lower first, ascending */
+    const uint32_t *device_class; /**< [ndevices] */
+    const uint32_t *server_class; /**< [nservers] */
+    const uint32_t *pair_class;   /**< [npairs] */
+    ccl_arena_t arena;
+} ccl_alike_t;
+/**
+ * @param fixed  a device that stays where it is, such as a collective's root; CCL_NONE: none.
+ * @param out    destroy with ccl_alike_destroy().
+ * @retval CCL_ERR_NOMEM  also where the child process died that bliss runs in.
+ */
+ccl_status_t ccl_alike_find(const ccl_ctx_t *ctx, const ccl_topology_t *topo, uint32_t fixed,
+                            ccl_alike_t **out, ccl_error_t *err);
+/** Frees it and all it owns; NULL is fine. */
+void ccl_alike_destroy(ccl_alike_t *alike);
+
 /* ---------------------------------------------------------------- capacities and cuts */
 
 /** One arc: a link, or a group of links that share a capacity. */

@@ -158,6 +158,7 @@ const char *ccl_i_show_gap(double gap, char *out, size_t out_len);   /**< 1.25 *
     X(doctor)                                                                                      \
     X(explain)                                                                                     \
     X(export)                                                                                      \
+    X(failover)                                                                                    \
     X(library)                                                                                     \
     X(lower)                                                                                       \
     X(notebook)                                                                                    \

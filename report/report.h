@@ -16,6 +16,7 @@
 #include "search/compare/ways.h"
 #include "search/explain/explain.h"
 #include "search/export/export.h"
+#include "search/failover/failover.h"
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
 #include "training/training.h"
@@ -469,6 +470,18 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
 /** busbw over size, a curve per cluster. */
 ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,
                                    ccl_error_t *err);
+
+/** Plans for single failures. */
+typedef struct ccl_report_failover {
+    const ccl_topology_t *topo; /**< the whole cluster */
+    const ccl_collective_t *want;
+    const ccl_failover_t *failover;
+    const char *const *programs; /**< [ncases + 1][nsizes] names of files, today's last, NULL where
+                                      there is none; NULL: none at all */
+} ccl_report_failover_t;
+ccl_status_t ccl_report_failover(const ccl_report_failover_t *about,
+                                 const ccl_report_style_t *style, ccl_text_t *out,
+                                 ccl_error_t *err);
 
 CCL_END_DECLS
 #endif

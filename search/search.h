@@ -10,6 +10,7 @@
 #include "search/compare/ways.h"
 #include "search/explain/explain.h"
 #include "search/export/export.h"
+#include "search/failover/failover.h"
 #include "search/improve/improve.h"
 #include "search/notebook/lab.h"
 #include "search/notebook/notebook.h"

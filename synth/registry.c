@@ -194,7 +194,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     ccl_status_t status = make(ctx, ops, topo, routes, want, options, &schedule, err);
     if (status != CCL_OK)
         goto end;
-    schedule->rounds = ops->ordered;
+    schedule->rounds = schedule->rounds || ops->ordered;
     if (!schedule->origin[0])
         ccl_origin_set(schedule->origin, "%s", name);
     if (ops->through_switches && !options->plain && has_able_switch(topo))

@@ -26,7 +26,8 @@
     X_(sccl)                                                                                       \
     X_(milp)                                                                                       \
     X_(cegis)                                                                                      \
-    X_(c2c_sequential)
+    X_(c2c_sequential)                                                                             \
+    X_(straggler)
 
 #define CCL_I_SYNTH_DECLARE(name_) extern const ccl_synth_ops_t ccl_i_synth_##name_;
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)

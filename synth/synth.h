@@ -106,6 +106,19 @@ typedef struct ccl_c2c_options {
                             direct, hm and ring */
 } ccl_c2c_options_t;
 
+/** How the late GPU of `straggler` joins. */
+typedef enum ccl_straggler_join {
+    CCL_STRAGGLER_AUTO,    /**< the faster by simulation */
+    CCL_STRAGGLER_ROUNDS,  /**< as StragglAR (arXiv 2505.23523); powers of two */
+    CCL_STRAGGLER_STRAIGHT /**< contributions to all owners at once, results to all GPUs */
+} ccl_straggler_join_t;
+/** Of `straggler`. */
+typedef struct ccl_straggler_options {
+    uint32_t rank; /**< who is late; CCL_NONE: the last */
+    double late_s; /**< how late, seconds; 0: as late that the others are done */
+    ccl_straggler_join_t join;
+} ccl_straggler_options_t;
+
 /**
  * Links' times of a schedule of `c2c`: bytes over bandwidth, of links and of groups, without
  * latency, by the transfers' phase (0 start, 1 between clusters, 2 end).
@@ -148,11 +161,13 @@ typedef struct ccl_synth_options {
     bool plain; /**< its schedule need not run through switches (ccl_synth_ops_t.through_switches),
                      but on executors without switch connections */
     ccl_c2c_options_t c2c;
+    ccl_straggler_options_t straggler;
 } ccl_synth_options_t;
 /** The defaults. */
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        .size = sizeof(ccl_synth_options_t), .effort = 1, .sketch = {.max_relays = CCL_NONE }      \
+        .size = sizeof(ccl_synth_options_t), .effort = 1,                                           \
+        .sketch = {.max_relays = CCL_NONE }, .straggler = {.rank = CCL_NONE }                      \
     }
 
 typedef struct ccl_synth_ops {
@@ -178,8 +193,8 @@ typedef struct ccl_synth_ops {
     bool by_size;
     /** May be asked for pods and rails, whose schedules are put together (options->compose). */
     bool composable;
-    /** A solver's baseline, minutes on larger clusters: comparisons have it only where it is named.
-     */
+    /** A solver's baseline, minutes on larger clusters, or for a case that comparisons do not have
+        (a late GPU): they have it only where it is named. */
     bool by_name;
     /** Tables of the options that it looks at besides the common ones, by their place in
         ccl_synth_options_t; ends with NULL. NULL: none. A table may be several synthesizers'. */

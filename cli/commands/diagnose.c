@@ -78,9 +78,9 @@ const ccl_i_command_t ccl_i_cmd_diagnose = {
     .usage = "LOG --topology SPEC [--profile P]",
     .summary = "is this busbw normal? measured runs beside the model",
     .details =
-        "LOG is output of nccl-tests or rccl-tests, behind any launcher's prefix, or a table\n"
-        "of such runs, or JSON lines of NCCL's Inspector. First the verdict with its probability, "
-        "then\n"
+        "LOG is output of nccl-tests or rccl-tests, behind any launcher's prefix, a table of\n"
+        "such runs, JSON lines of NCCL's Inspector, or a trace of PyTorch's profiler.\n"
+        "First the verdict with its probability, then\n"
         "the likely causes and what to measure next, then per size measured and expected "
         "bandwidth\n"
         "(docs/commands.md has the rules). Exit code 1 when a size is slower than expected.\n",

@@ -22,6 +22,7 @@ static const ccl_i_page_kind_t kinds[] = {
     {"ccllab/explain/1", ccl_i_page_explanation, ccl_i_page_repeat_explain},
     {"ccllab/diagnose/1", ccl_i_page_diagnosis, repeat_nothing},
     {"ccllab/sweep/1", ccl_i_page_sweep, repeat_nothing},
+    {"ccllab/failover/1", ccl_i_page_failover, repeat_nothing},
     {"ccllab/balance/1", ccl_i_page_balance, repeat_nothing},
     {"ccllab/bound/1", ccl_i_page_bounds, repeat_nothing},
     {"trace", ccl_i_page_trace, repeat_nothing},

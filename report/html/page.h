@@ -89,6 +89,8 @@ ccl_status_t ccl_i_page_explanation(ccl_i_page_t *page, const ccl_json_doc_t *do
                                     ccl_error_t *err);
 ccl_status_t ccl_i_page_diagnosis(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err);
 ccl_status_t ccl_i_page_sweep(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err);
+ccl_status_t ccl_i_page_failover(ccl_i_page_t *page, const ccl_json_doc_t *doc,
+                                 ccl_error_t *err);
 ccl_status_t ccl_i_page_balance(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err);
 ccl_status_t ccl_i_page_bounds(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err);
 ccl_status_t ccl_i_page_trace(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err);

@@ -1,4 +1,4 @@
-/* Sections for results of diagnose, sweep, balance and bound, and for any other one. */
+/* Sections for results of diagnose, sweep, failover, balance and bound, and for any other one. */
 #include "report/html/page_curves.h"
 #include "base/json.h"
 
@@ -165,6 +165,77 @@ ccl_status_t ccl_i_page_sweep(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl
         ccl_i_page_table(&page->body, caption, json_object_get(one, "sizes"), columns,
                          CCL_ARRAY_LEN(columns));
         paragraph(&page->body, ccl_i_page_string(one, "unchanged"));
+    }
+    ccl_i_page_end(page);
+    return CCL_OK;
+}
+
+/* ---------------------------------------------------------------- failover */
+
+/** The failure that costs most with its best plan, at its largest size. */
+static void failover_answer(ccl_i_page_t *page, const json_t *root, const char *collective) {
+    const json_t *cases = json_object_get(root, "cases"), *worst = NULL, *at = NULL;
+    double most = -1;
+    char size[32];
+
+    for (size_t c = 0; c < json_array_size(cases); c++) {
+        const json_t *plans = json_object_get(json_array_get(cases, c), "plans");
+        const json_t *plan = json_array_get(plans, json_array_size(plans) - 1);
+        double loss = ccl_i_page_number(plan, "loss");
+
+        if (!(loss > most))
+            continue;
+        most = loss;
+        worst = json_array_get(cases, c);
+        at = plan;
+    }
+    if (!worst)
+        return;
+    ccl_i_page_answer(
+        page,
+        "Of %.0f single failures %s %s costs most: %s of %s takes %.0f %% longer with "
+        "the best plan, %s.",
+        ccl_i_page_number(root, "failures"), ccl_i_page_string(worst, "kind"),
+        ccl_i_page_string(worst, "name"), collective,
+        ccl_format_bytes(ccl_i_page_number(at, "size_bytes"), size, sizeof(size)), 100 * most,
+        ccl_i_page_string(at, "best"));
+}
+
+ccl_status_t ccl_i_page_failover(ccl_i_page_t *page, const ccl_json_doc_t *doc, ccl_error_t *err) {
+    static const ccl_i_page_column_t today[] = {
+        {"size_bytes", "size", PAGE_SIZE},    {"winner", "winner", PAGE_TEXT},
+        {"time_s", "time (us)", PAGE_US},     {"bound_s", "bound (us)", PAGE_US},
+        {"gap", "time / bound", PAGE_NUMBER}, {"nccl_s", "NCCL (us)", PAGE_US}};
+    static const ccl_i_page_column_t plans[] = {{"size_bytes", "size", PAGE_SIZE},
+                                                {"stays_s", "today's stays (us)", PAGE_US},
+                                                {"stays_loss", "longer (%)", PAGE_PERCENT},
+                                                {"best", "best", PAGE_TEXT},
+                                                {"time_s", "time (us)", PAGE_US},
+                                                {"loss", "longer (%)", PAGE_PERCENT},
+                                                {"bound_s", "bound (us)", PAGE_US},
+                                                {"gap", "time / bound", PAGE_NUMBER},
+                                                {"nccl_stays_s", "NCCL stays (us)", PAGE_US},
+                                                {"nccl_s", "NCCL now (us)", PAGE_US},
+                                                {"stays_why", "why not stay", PAGE_WORDS}};
+    const json_t *cases = json_object_get(doc->root, "cases");
+    const char *collective = ccl_i_page_string(doc->root, "collective");
+
+    (void)err;
+    failover_answer(page, doc->root, collective);
+    ccl_i_page_begin(page, "Failover: %s on %s", collective,
+                     ccl_i_page_string(doc->root, "topology"));
+    ccl_i_page_table(&page->body, "the whole cluster", json_object_get(doc->root, "today"), today,
+                     CCL_ARRAY_LEN(today));
+    for (size_t c = 0; c < json_array_size(cases); c++) {
+        const json_t *one = json_array_get(cases, c);
+        char caption[400];
+
+        snprintf(caption, sizeof(caption), "%s %.200s (%.0f alike), %.0f GPUs left",
+                 ccl_i_page_string(one, "kind"), ccl_i_page_string(one, "name"),
+                 ccl_i_page_number(one, "alike"), ccl_i_page_number(one, "nranks"));
+        ccl_i_page_table(&page->body, caption, json_object_get(one, "plans"), plans,
+                         CCL_ARRAY_LEN(plans));
+        paragraph(&page->body, ccl_i_page_string(one, "why"));
     }
     ccl_i_page_end(page);
     return CCL_OK;

@@ -118,6 +118,13 @@ void ccl_i_compare_pair(ccl_i_compare_t *c);
 void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 /** The notebook's point of a cell. */
 ccl_point_t ccl_i_compare_point(const ccl_i_compare_t *c, uint32_t size, uint32_t contender);
+/** Frees what a contender was made ready with. */
+void ccl_i_compare_forget(ccl_i_ready_t *r, uint32_t nsizes);
+/** All of them, and the array; NULL is fine. */
+void ccl_i_compare_forget_all(ccl_i_ready_t *ready, uint32_t ncontenders, uint32_t nsizes);
+/** Winners' and the library's runs stay: the result takes over what was made ready. */
+ccl_status_t ccl_i_compare_keep(ccl_i_compare_t *c, ccl_error_t *err);
+void ccl_i_compare_kept_destroy(ccl_i_kept_t *kept);
 /* What stock NCCL runs (nccl.c). */
 /** Its programs at all sizes, proven. @retval CCL_UNSUPPORTED  it does not run here. */
 ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_nccl_t **out,

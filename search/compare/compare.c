@@ -22,30 +22,13 @@ static const double NEAR = 0.25;
 
 /* ---------------------------------------------------------------- with little memory */
 
-static void forget(ccl_i_ready_t *r, uint32_t nsizes) {
-    ccl_i_nccl_destroy(r->nccl);
-    ccl_program_destroy(r->own);
-    ccl_schedule_destroy(r->made);
-    for (uint32_t k = 0; r->kept && k < nsizes; k++)
-        ccl_program_destroy(r->kept[k]);
-    free(r->kept);
-    ccl_runs_destroy(r->runs);
-    r->runs = NULL;
-    r->nccl = NULL;
-    r->own = NULL;
-    r->made = NULL;
-    r->kept = NULL;
-    r->program = NULL;
-    r->schedule = NULL;
-}
-
 /* Contenders that there was no memory for beside others. */
 static ccl_status_t prepare_alone(ccl_i_compare_t *c, ccl_error_t *err) {
     for (uint32_t i = 0; i < c->options->ncontenders; i++) {
         ccl_i_ready_t *r = &c->ready[i];
         if (r->status != CCL_ERR_NOMEM)
             continue;
-        forget(r, c->options->nsizes);
+        ccl_i_compare_forget(r, c->options->nsizes);
         atomic_store(&r->dropped, 0);
         atomic_fetch_sub(&c->done, 1);
         r->tried = false;
@@ -452,6 +435,8 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
     if (o->ncontenders == 0 || o->nsizes == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "nothing to compare: %s",
                         o->nsizes ? "no contender" : "no size");
+    if (o->keep && o->notebook)
+        return ccl_fail(err, CCL_ERR_INPUT, "runs of a notebook are not at hand to be kept");
     if (o->rank.kind != CCL_RANK_NONE && !o->draws)
         return ccl_fail(err, CCL_ERR_INPUT, "nothing to rank by: no scenario");
     if (o->draws && (o->samples == 0 || o->samples > CCL_SAMPLES_MAX))
@@ -467,12 +452,7 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
 
 static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     uint32_t nc = c->options->ncontenders, ns = c->options->nsizes;
-    for (uint32_t i = 0; c->ready && i < nc; i++) {
-        forget(&c->ready[i], ns);
-        free(c->ready[i].settings);
-        for (uint32_t k = 0; k < c->ready[i].nwarnings; k++)
-            free(c->ready[i].warnings[k]);
-    }
+    ccl_i_compare_forget_all(c->ready, nc, ns);
     for (uint32_t i = 0; c->routes && i < threads; i++)
         ccl_routes_destroy(c->routes[i]);
     for (size_t i = 0; c->cell_why && i < (size_t)nc * ns; i++)
@@ -485,7 +465,6 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     free(c->group);
     free(c->running);
     ccl_lock_destroy(c->lock);
-    free(c->ready);
     free(c->routes);
     ccl_comparison_destroy(c->out);
 }
@@ -566,6 +545,8 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY_GOTO(ccl_i_nccl_tell(&c, err), status, end);
     CCL_TRY_GOTO(gather_warnings(&c, err), status, end);
     finish(&c);
+    if (options->keep)
+        CCL_TRY_GOTO(ccl_i_compare_keep(&c, err), status, end);
     *out = c.out;
     status = c.out->interrupted ? CCL_INTERRUPTED : CCL_OK;
     c.out = NULL;
@@ -579,6 +560,7 @@ void ccl_comparison_destroy(ccl_comparison_t *comparison) {
         return;
     for (uint32_t i = 0; comparison->best && i < comparison->nsizes; i++)
         ccl_sim_result_destroy(comparison->best[i]);
+    ccl_i_compare_kept_destroy(comparison->kept);
     ccl_arena_fini(&comparison->arena);
     free(comparison);
 }

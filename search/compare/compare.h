@@ -47,6 +47,7 @@ typedef struct ccl_compare_options {
     uint32_t samples;
     ccl_rank_t rank; /**< by what over samples the winner is chosen; CCL_RANK_NONE: its time on the
                           cluster as drawn */
+    bool keep; /**< the result has winner_runs and nccl_runs; not with a notebook */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -81,6 +82,15 @@ typedef struct ccl_compare_spread {
     double fastest;      /**< share of samples in which nobody is faster */
 } ccl_compare_spread_t;
 
+/** What ran at one size, to be run again elsewhere. */
+typedef struct ccl_compare_run {
+    const ccl_topology_t *topo;   /**< the cluster as the program's kernels use it: the one compared
+                                       on, or the same with other constants; NULL: nobody ran */
+    const ccl_program_t *program; /**< proven */
+    ccl_sim_options_t sim;        /**< of that run */
+} ccl_compare_run_t;
+typedef struct ccl_i_kept ccl_i_kept_t;
+
 typedef struct ccl_comparison {
     uint32_t ncontenders, nsizes;
     const char **names;      /**< [ncontenders] */
@@ -108,6 +118,10 @@ typedef struct ccl_comparison {
     double *samples_s;     /**< [nsizes][ncontenders][nsamples]; NaN: not run; NULL: none */
     ccl_compare_spread_t *spreads; /**< [nsizes][ncontenders] of cells with a time; NULL: none */
     ccl_rank_t rank;
+    ccl_compare_run_t *winner_runs, *nccl_runs; /**< [nsizes] of winners, and of the library; valid
+                                                     with the cluster and the collective compared;
+                                                     NULL: not kept */
+    ccl_i_kept_t *kept;                         /**< their owner */
     ccl_arena_t arena;
 } ccl_comparison_t;
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ctrl-C keeps what is finished: compare, tune, sweep and explain print it, say how to go on, and exit with 130.
+# Ctrl-C keeps what is finished: compare, tune, sweep, failover and explain print it, say how to go on, and exit with 130.
 # Usage: cli_interrupt_keeps.sh PROGRAM SOURCE_DIR
 set -eu
 ccllab=$1
@@ -50,6 +50,10 @@ grep -q ' [6-9] from the notebook' "$dir/out" || say "tune: starts over: $(head 
 interrupt 6 300 sweep $big --sizes 1M,64M -k with=$few --vary fail:gpu:3 --budget 300runs --notebook none
 grep -q '^ *64M  syccl-h800-64 ' "$dir/out" || say "sweep: nothing: $(cat "$dir/out")"
 ends '1 of 2 clusters are tuned, the last one in part; with a notebook the same command goes on$'
+
+interrupt 2 7 failover -t 'servers:8 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us' -c allreduce --sizes 64M --with nccl,ring,greedy
+grep -q '^nic .* 64M ' "$dir/out" || say "failover: nothing: $(cat "$dir/out")"
+ends '[1-5] of 6 failures are looked at$'
 
 interrupt 12 '[1-9][0-9]' explain $big --with recursive --size 64M
 grep -q '^What would help most, of [0-9]* changes tried' "$dir/out" || say "explain: nothing: $(head -n 3 "$dir/out")"

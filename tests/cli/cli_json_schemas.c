@@ -32,6 +32,7 @@ static const char *const commands[] = {
     "doctor",
     "export -t dgx-a100 -c allreduce --sizes 1M",
     "explain " RAILS " -c allgather --with ring --size 1M --path -j 1",
+    "failover " RAILS " -c allgather --sizes 1M --with nccl,ring,hm --kinds nic,gpu -j 1",
     "topology list",
     "lower schema.schedule.json " PAIR " --order step,hpds --granularity stage,task --blocks -j 1",
     "notebook list --notebook schema.db",

@@ -17,6 +17,7 @@ static const ccl_draw_timeline_options_t default_ccl_draw_timeline_options_t =
 static const ccl_draw_topology_options_t default_ccl_draw_topology_options_t =
     CCL_DRAW_TOPOLOGY_OPTIONS_INIT;
 static const ccl_explain_options_t default_ccl_explain_options_t = CCL_EXPLAIN_OPTIONS_INIT;
+static const ccl_failover_options_t default_ccl_failover_options_t = CCL_FAILOVER_OPTIONS_INIT;
 static const ccl_gpu_calibrate_options_t default_ccl_gpu_calibrate_options_t =
     CCL_GPU_CALIBRATE_OPTIONS_INIT;
 static const ccl_host_calibrate_options_t default_ccl_host_calibrate_options_t =
@@ -110,6 +111,7 @@ START_TEST(test_searched) {
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_explain_options_t, ccl_explain(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_failover_options_t, ccl_failover(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_MEMBER(ccl_explain_options_t, ccl_synth_options_t, synth.size,
                    ccl_explain(NULL, NULL, &options, NULL, &err));
     REFUSES_LOWER(ccl_explain_options_t, ccl_explain(NULL, NULL, &options, NULL, &err));

@@ -265,6 +265,64 @@ START_TEST(test_inspector) {
 }
 END_TEST
 
+#define KERNEL(name, in, out, type, us)                                                            \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclDevKernel\",\"ts\":1,\"dur\":" us             \
+    ",\"args\":{\"Collective name\":\"" name "\",\"In msg nelems\":" in ",\"Out msg nelems\":" out \
+    ",\"Group size\":4,\"dtype\":\"" type                                                          \
+    "\",\"In split size\":\"[]\",\"Process Group Name\":\"7\"}},\n"
+#define TRACE(events) "{\"schemaVersion\":1,\n\"traceEvents\":[\n" events "{\"ph\":\"M\"}]}\n"
+
+/* Kernels of collectives in a trace of PyTorch's profiler; its other events are left out. */
+START_TEST(test_kineto) {
+    ccl_measured_log_t *log = log_of(TRACE(
+        KERNEL("allreduce", "1024", "1024", "BFloat16", "90")
+            KERNEL("allreduce", "1024", "1024", "BFloat16", "50")
+                KERNEL("allreduce", "1024", "1024", "BFloat16", "60")
+                    KERNEL("_allgather_base", "256", "1024", "Float", "20")
+                        KERNEL("_reduce_scatter_base", "1024", "256", "Float8_e4m3fn", "30")
+                            KERNEL("send", "8", "8", "Float", "5")
+                                KERNEL("barrier", "0", "0", "Int",
+                                       "5") "7,\n"
+                                            "{\"cat\":\"kernel\",\"name\":\"gemm\",\"dur\":3},\n"
+                                            "{\"cat\":\"kernel\",\"dur\":9,\"args\":{\"Collective "
+                                            "name\":\"all_to_allv\","
+                                            "\"In msg nelems\":8,\"Out msg nelems\":8,\"Group "
+                                            "size\":4,\"dtype\":\"Float\","
+                                            "\"In split size\":\"[1, 3, 2, 2]\"}},\n"));
+    ck_assert_uint_eq(log->nruns, 3);
+    const ccl_measured_run_t *run = log->runs;
+    ck_assert(run[0].known && run[0].kind == CCL_ALLREDUCE);
+    ck_assert_uint_eq(run[0].nranks, 4);
+    ck_assert_str_eq(run[0].label, "process group 7");
+    ck_assert_uint_eq(run[0].npoints, 1);
+    ck_assert_double_eq(run[0].points[0].size_bytes, 2048);
+    ck_assert_double_eq_tol(run[0].points[0].time_s, 60e-6, 1e-12);
+    ck_assert(run[1].kind == CCL_ALLGATHER);
+    ck_assert_double_eq(run[1].points[0].size_bytes, 4096); /* the larger buffer */
+    ck_assert(run[2].kind == CCL_REDUCESCATTER);
+    ck_assert_double_eq(run[2].points[0].size_bytes, 1024);
+    ccl_measured_log_destroy(log);
+}
+END_TEST
+
+START_TEST(test_kineto_refused) {
+    static const struct {
+        const char *input, *text;
+    } rows[] = {{TRACE(KERNEL("allreduce", "8", "8", "Quad", "5")), "event 0: dtype \"Quad\""},
+                {TRACE(""), "no measured rows"},
+                {"{\"traceEvents\": 7}", "expected an array"},
+                {"{\"traceEvents\": [", ""}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_measured_log_t *log = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ck_assert(ccl_measured_read_text("log", rows[i].input, strlen(rows[i].input), &log, &err) ==
+                  CCL_ERR_INPUT);
+        ck_assert_ptr_null(log);
+        ck_assert_msg(strstr(err.text, rows[i].text) != NULL, "%zu: %s", i, err.text);
+    }
+}
+END_TEST
+
 START_TEST(test_inspector_refused) {
     static const struct {
         const char *why, *input, *text;
@@ -328,4 +386,4 @@ END_TEST
 
 RUN_TESTS(test_old_columns, test_prefixes, test_new_columns, test_inferred, test_csv,
           test_json_lines, test_candidates, test_settings, test_inspector, test_inspector_refused,
-          test_refused)
+          test_kineto, test_kineto_refused, test_refused)

@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ccl_i_call {
-    size_t run; /* place in the list of runs */
-    double size_bytes, number, time_us;
-    uint32_t line;
-};
-
 bool ccl_i_inspector_is(const json_t *row) {
     return json_object_get(row, "coll_perf") || json_object_get(row, "p2p_perf");
 }
@@ -38,6 +32,13 @@ static ccl_i_log_run_t *run_of(ccl_i_measured_t *m, ccl_collective_kind_t kind, 
              gpu ? "" : clock);
     run->about.label = ccl_i_measured_text(m, label, strlen(label));
     return run;
+}
+
+ccl_status_t ccl_i_inspector_add(ccl_i_inspector_t *calls, ccl_i_call_t call, ccl_error_t *err) {
+    if (!ccl_grow(&calls->items, &calls->cap, calls->n + 1, sizeof *calls->items))
+        return ccl_fail_nomem(err);
+    calls->items[calls->n++] = call;
+    return CCL_OK;
 }
 
 static ccl_status_t read_call(ccl_i_measured_t *m, ccl_i_inspector_t *calls,
@@ -82,11 +83,8 @@ static ccl_status_t read_call(ccl_i_measured_t *m, ccl_i_inspector_t *calls,
     ccl_i_log_run_t *run = run_of(m, kind, id, nranks, nnodes, clock, line);
     if (!run)
         return CCL_OK; /* reported by the caller, or more runs than are kept */
-    if (!ccl_grow(&calls->items, &calls->cap, calls->n + 1, sizeof *calls->items))
-        return ccl_fail_nomem(err);
-    calls->items[calls->n++] =
-        (ccl_i_call_t){(size_t)(run - m->runs), size_bytes, number, time_us, line};
-    return CCL_OK;
+    ccl_i_call_t call = {(size_t)(run - m->runs), size_bytes, number, time_us, line};
+    return ccl_i_inspector_add(calls, call, err);
 }
 
 ccl_status_t ccl_i_inspector_row(ccl_i_measured_t *m, ccl_i_inspector_t *calls, const char *text,

@@ -129,8 +129,8 @@ ccl_status_t ccl_i_measured_finish(ccl_i_measured_t *m, ccl_measured_log_t **out
                    : ccl_error_set(
                          err, CCL_ERR_INPUT, m->name, 0, 0,
                          "no measured rows; nccl-tests or rccl-tests output (size, count, "
-                         "type, ..., time, algbw, busbw), CSV with a header line or JSON, "
-                         "an object a line");
+                         "type, ..., time, algbw, busbw), CSV with a header line, JSON, "
+                         "an object a line, or a trace of PyTorch's profiler");
     }
     *out = log;
     return CCL_OK;
@@ -191,7 +191,9 @@ ccl_status_t ccl_measured_read_text(const char *name, const char *text, size_t l
     while (at < len && isspace((unsigned char)text[at]))
         at++;
     ccl_status_t status;
-    if (at < len && text[at] == '{')
+    if (at < len && text[at] == '{' && ccl_i_kineto_is(text, len))
+        status = ccl_i_read_kineto(&m, text, len, err);
+    else if (at < len && text[at] == '{')
         status = ccl_i_read_json_lines(&m, text, len, err);
     else if (looks_csv(text + at, len - at))
         status = ccl_i_read_csv(&m, text, len, err);

@@ -50,8 +50,17 @@ ccl_status_t ccl_i_read_csv(ccl_i_measured_t *m, const char *text, size_t len, c
 ccl_status_t ccl_i_read_json_lines(ccl_i_measured_t *m, const char *text, size_t len,
                                    ccl_error_t *err);
 
-/** Calls that NCCL's Inspector wrote, until ccl_i_inspector_finish(). */
-typedef struct ccl_i_call ccl_i_call_t;
+ccl_status_t ccl_i_read_kineto(ccl_i_measured_t *m, const char *text, size_t len, ccl_error_t *err);
+/** Is this text a trace of PyTorch's profiler? */
+bool ccl_i_kineto_is(const char *text, size_t len);
+
+/** A call that NCCL's Inspector or PyTorch's profiler wrote. */
+typedef struct ccl_i_call {
+    size_t run;                         /**< place in the list of runs */
+    double size_bytes, number, time_us; /**< calls of one number are one call, of several ranks */
+    uint32_t line;
+} ccl_i_call_t;
+/** Calls, until ccl_i_inspector_finish(). */
 typedef struct ccl_i_inspector {
     ccl_i_call_t *items;
     size_t n, cap;
@@ -61,6 +70,7 @@ bool ccl_i_inspector_is(const json_t *row);
 /** One line of it. @retval CCL_ERR_INPUT  with line and column. */
 ccl_status_t ccl_i_inspector_row(ccl_i_measured_t *m, ccl_i_inspector_t *calls, const char *text,
                                  size_t len, uint32_t line, ccl_error_t *err);
+ccl_status_t ccl_i_inspector_add(ccl_i_inspector_t *calls, ccl_i_call_t call, ccl_error_t *err);
 /** All calls become points of their runs, and are freed. */
 void ccl_i_inspector_finish(ccl_i_measured_t *m, ccl_i_inspector_t *calls);
 
