@@ -280,12 +280,19 @@ C2cOptions = struct(
     "u32 clusters; text inner",
 )
 
+StragglerOptions = struct(
+    "ccl_straggler_options_t",
+    "u32 rank; double late_s; int join",
+    defaults={"rank": NONE},
+)
+
 SynthOptions = struct(
     "ccl_synth_options_t",
     "size size; double size_bytes; u32 channels, chunks; double time_limit_s; u32 restarts, steps, rounds; "
     "double epoch_s; bool uniform_roots; int compose; u32 effort; double tau_ref_s; bool ceiling, "
-    "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c",
-    init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions},
+    "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c; "
+    "ccl_straggler_options_t straggler",
+    init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions, "straggler": StragglerOptions},
 )
 
 SynthOps = struct(
@@ -308,7 +315,7 @@ CompareOptions = struct(
     "ccl_compare_options_t",
     "size size; ccl_contender_t* contenders; u32 ncontenders; double* sizes_bytes; u32 nsizes; ccl_synth_options_t "
     "synth; ccl_lower_options_t lower; ccl_sim_options_t sim; bool no_verify; u32 way_bits; ptr notebook; bool "
-    "protocols; text profile; ptr machine; bool registered; ptr draws; u32 samples; ccl_rank_t rank",
+    "protocols; text profile; ptr machine; bool registered; ptr draws; u32 samples; ccl_rank_t rank; bool keep",
     init="CCL_COMPARE_OPTIONS_INIT", defaults={"synth": SynthOptions, "lower": LowerOptions, "sim": SimOptions},
 )
 
