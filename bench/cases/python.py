@@ -76,7 +76,7 @@ def calls(turn):
         about = cluster._address, program._handle.address, float(size), level
         ccllab.simulate(cluster, program, size)  # it is proven once
         n = max(1, int(0.1 / turn(*about, 1)))
-        pairs = [(turn(*about, n) / n, python_turn(cluster, program, size, n) / n) for _ in range(15)]
+        pairs = [(turn(*about, n) / n, python_turn(cluster, program, size, n) / n) for _ in range(25)]
         in_c, in_python = min(p[0] for p in pairs), min(p[1] for p in pairs)
         ratio = statistics.median(p[1] / p[0] for p in pairs)
         print(

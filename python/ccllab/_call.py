@@ -54,6 +54,8 @@ def _log(level: int, subsystem: bytes, text: bytes, _user: Any) -> None:
 
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)(_log)
 _LOG_ADDRESS = ctypes.cast(_LOG, ctypes.c_void_p).value
+QUIET = ctypes.byref(c.Ctx(log=_LOG_ADDRESS, seed=1))
+"""A context of short calls, shared by all."""
 _PROGRESS_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(c.Progress), ctypes.c_void_p)
 
 
@@ -134,14 +136,11 @@ class Call:
             raise self._raised
         return status[0]
 
-    def object(self, destroy: Any, function: Any, *arguments: Any, here: bool = False) -> Tuple[int, Optional[Handle]]:
-        """run() of a function whose last arguments are the object that it makes and the error: status and object.
-
-        here: in this thread, for what is short.
-        """
+    def object(self, destroy: Any, function: Any, *arguments: Any) -> Tuple[int, Optional[Handle]]:
+        """run() of a function whose last arguments are the object that it makes and the error: status and object."""
         out = ctypes.c_void_p()
         try:
-            status = (self.run_here if here else self.run)(function, *arguments, ctypes.byref(out))
+            status = self.run(function, *arguments, ctypes.byref(out))
         except BaseException as error:
             if out.value:
                 error._ccllab_made = Handle(out.value, destroy)  # type: ignore[attr-defined]

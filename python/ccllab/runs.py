@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Union
 
 from . import _arrays, _options
 from . import _structs as c
-from ._call import Call, Cancel
+from ._call import QUIET, Call, Cancel
 from ._library import JSON_STYLE, LIB, Handle, as_json, check, encode, written
 from .errors import InputError, NoMemoryError, UnsupportedError
 from .pictures import Picture, page
@@ -23,7 +23,11 @@ _SHORT_STEPS = 200000
 """Programs of at most this many steps are simulated in the caller's thread: Ctrl-C then comes a moment later."""
 
 
-@dataclass(frozen=True)
+_SIM = c.fresh(c.SimOptions)
+_SIM.cause = True
+
+
+@dataclass(eq=False)
 class Run:
     """One simulated run; keys as in docs/results.md#simulate. Notebooks show it with its timeline."""
 
@@ -43,7 +47,7 @@ class Run:
     events: int
     rate_changes: int
     skipped_batches: int
-    _of: Any = field(repr=False, compare=False)
+    _of: Any = field(repr=False)
 
     @property
     def links(self) -> Dict[str, Any]:
@@ -193,27 +197,25 @@ def simulate(
     program = what.lower(topo, size) if isinstance(what, Schedule) else what
     if program.nranks != topo.nranks:
         raise InputError(f"a program for {program.nranks} ranks, but {topo.name} has {topo.nranks} GPUs", program.name)
-    sim = c.fresh(c.SimOptions)
+    sim = c.SimOptions.from_buffer_copy(_SIM)
     sim.size_bytes = _options.size_bytes(size)
-    sim.cause = True
     sim.granularity = _LEVELS.index(program.granularity)
     if options:
         _options.apply(options, [(_options.sim_tables(), sim)])
     level = _LEVELS[sim.granularity]
     verdict = program._prove(level) if verify else None
-    call = Call(cancel=cancel)
-    status, result = call.object(
-        LIB.ccl_sim_result_destroy,
-        LIB.ccl_sim_program,
-        topo._address,
-        None,
-        program._handle.address,
-        ctypes.byref(sim),
-        here=program.nsteps * (sim.batches if sim.no_skip else 1) <= _SHORT_STEPS,
-    )
+    about = topo._address, None, program._handle.address, ctypes.byref(sim)
+    if cancel is None and program.nsteps * (sim.batches if sim.no_skip else 1) <= _SHORT_STEPS:
+        out, error = ctypes.c_void_p(), c.Error()
+        status = LIB.ccl_sim_program(QUIET, *about, ctypes.byref(out), ctypes.byref(error))
+        result = Handle(out.value, LIB.ccl_sim_result_destroy) if out.value else None
+    else:
+        call = Call(cancel=cancel)
+        status, result = call.object(LIB.ccl_sim_result_destroy, LIB.ccl_sim_program, *about)
+        error = call.error
     made = _Made(topo, program, sim, verdict, result)
     if status:
-        _refuse(status, call, made)
+        _refuse(status, error, made)
     assert result is not None
     r = result.read(c.SimResult)
     return Run(
@@ -237,9 +239,9 @@ def simulate(
     )
 
 
-def _refuse(status: int, call: Call, made: _Made) -> None:
+def _refuse(status: int, found: Any, made: _Made) -> None:
     try:
-        check(status, call.error)
+        check(status, found)
     except Exception as error:
         if status == _DEADLOCK and made.result:
             error.deadlock = json.loads(made.json())["deadlock"]  # type: ignore[attr-defined]

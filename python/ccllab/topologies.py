@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _arrays
 from . import _structs as c
-from ._call import Call
+from ._call import QUIET, Call
 from ._library import JSON_STYLE, LIB, Handle, as_json, check, decode, encode, make, written
 from .errors import NoMemoryError
 from .pictures import Path, Picture
@@ -131,13 +131,9 @@ def topology_text(
     text: str, name: str = "<text>", edits: Sequence[str] = (), profile: Optional[str] = None
 ) -> Topology:
     """As topology(), of a file's text; name is for messages."""
-    call, data = Call(), text.encode()
-    status, raw = call.object(
-        LIB.ccl_topology_destroy, LIB.ccl_topology_read_text, encode(name), data, len(data), here=True
-    )
-    check(status, call.error)
-    assert raw is not None
-    return Topology(raw, edits, profile)
+    data = text.encode()
+    raw = make(LIB.ccl_topology_read_text, QUIET, encode(name), data, len(data))
+    return Topology(Handle(raw, LIB.ccl_topology_destroy), edits, profile)
 
 
 def _edited(handle: Handle, edits: Sequence[str], constants: bool) -> Handle:
@@ -157,9 +153,8 @@ def _laid(raw: Handle, edits: Sequence[str], profile: Optional[str]) -> Tuple[Ha
         address = make(LIB.ccl_profile_read, encode(profile))
     if address:
         fitted = Handle(address, LIB.ccl_profile_destroy)
-        call = Call()
         laid = Handle(
-            make(LIB.ccl_profile_apply, call.ref, fitted.address, machine.address), LIB.ccl_topology_destroy
+            make(LIB.ccl_profile_apply, QUIET, fitted.address, machine.address), LIB.ccl_topology_destroy
         )
     same = laid is machine
     machine = _edited(machine, edits, True)
