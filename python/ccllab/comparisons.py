@@ -30,7 +30,7 @@ class Comparison(Sequence):  # type: ignore[type-arg]
         warnings: of the simulator on this cluster.
     """
 
-    def __init__(self, text: bytes, topo: Topology, interrupted: bool, warnings: List[str]) -> None:
+    def __init__(self, text: bytes, topo: Topology, warnings: List[str]) -> None:
         self._text = text
         self._topo = topo
         self._result: Dict[str, Any] = json.loads(text)
@@ -40,7 +40,6 @@ class Comparison(Sequence):  # type: ignore[type-arg]
         self.nranks: int = self._result["nranks"]
         self.collective: str = of["collective"]
         self.contenders: List[Dict[str, Any]] = of["contenders"]
-        self.interrupted = interrupted
         self.warnings = warnings
         self._sizes: List[Dict[str, Any]] = of["sizes"]
         self.rows: List[Dict[str, Any]] = [
@@ -55,6 +54,7 @@ class Comparison(Sequence):  # type: ignore[type-arg]
             for size in self._sizes
             for result in size["results"]
         ]
+        self.interrupted = any(row["status"] == "interrupted" for row in self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -232,9 +232,8 @@ def compare(
     call = Call(progress, cancel, seed, threads)
 
     def made_of(handle: Handle) -> Comparison:
-        return _result(handle, want, topo, o, seed, cancelled)
+        return _result(handle, want, topo, o, seed)
 
-    cancelled = True
     try:
         status, handle = call.object(
             LIB.ccl_comparison_destroy, LIB.ccl_compare, topo._address, want.address, ctypes.byref(o)
@@ -274,7 +273,7 @@ def _notebook(path: Optional[str], options: Any, topo: Topology) -> Optional[Han
     return book
 
 
-def _result(made: Handle, want: Handle, topo: Topology, o: Any, seed: int, cancelled: bool) -> Comparison:
+def _result(made: Handle, want: Handle, topo: Topology, o: Any, seed: int) -> Comparison:
     head = made.read(c.Comparison)
     collectives = (ctypes.c_void_p * 1)(want.address)
     comparisons = (ctypes.c_void_p * 1)(made.address)
@@ -287,4 +286,4 @@ def _result(made: Handle, want: Handle, topo: Topology, o: Any, seed: int, cance
         seed=seed,
     )
     text = written(LIB.ccl_report_comparison, ctypes.byref(about), ctypes.byref(JSON_STYLE))
-    return Comparison(text, topo, cancelled, _arrays.texts(head.warnings, head.nwarnings))
+    return Comparison(text, topo, _arrays.texts(head.warnings, head.nwarnings))

@@ -37,6 +37,10 @@ class Same(unittest.TestCase):
         said = program("compare", "-t", "dgx-h100", "-c", "broadcast", "--root", "3", "--sizes", "1M")
         self.assertEqual(made.profile, "nccl-h100")
         self.assertEqual(made.to_dict(), said)
+        # Here NCCL chooses by the cluster without the profile, and would choose otherwise with it.
+        made = ccllab.compare(ccllab.topology("dgx-a100*2"), "allreduce", ["8M", "128M"], "nccl")
+        said = program("compare", "-t", "dgx-a100*2", "-c", "allreduce", "--sizes", "8M,128M", "--with", "nccl")
+        self.assertEqual(made.to_dict(), said)
 
     def test_simulate_and_verify(self):
         cluster = ccllab.topology(CLUSTER)
