@@ -328,7 +328,8 @@ CompareCell = struct(
 Comparison = struct(
     "ccl_comparison_t",
     "u32 ncontenders, nsizes; ptr names, why_not, thread_blocks, ways, lowered, sizes_bytes, bound_s; "
-    "ccl_compare_cell_t* cells; u32* winner; ptr tie, best; u32 nwarnings; text* warnings",
+    "ccl_compare_cell_t* cells; u32* winner; ptr tie, best; u32 nwarnings; text* warnings; "
+    "u32 resumed; bool interrupted",
     whole=False,
 )
 

@@ -30,7 +30,7 @@ class Comparison(Sequence):  # type: ignore[type-arg]
         warnings: of the simulator on this cluster.
     """
 
-    def __init__(self, text: bytes, topo: Topology, warnings: List[str]) -> None:
+    def __init__(self, text: bytes, topo: Topology, interrupted: bool, warnings: List[str]) -> None:
         self._text = text
         self._topo = topo
         self._result: Dict[str, Any] = json.loads(text)
@@ -40,6 +40,7 @@ class Comparison(Sequence):  # type: ignore[type-arg]
         self.nranks: int = self._result["nranks"]
         self.collective: str = of["collective"]
         self.contenders: List[Dict[str, Any]] = of["contenders"]
+        self.interrupted = interrupted
         self.warnings = warnings
         self._sizes: List[Dict[str, Any]] = of["sizes"]
         self.rows: List[Dict[str, Any]] = [
@@ -54,7 +55,6 @@ class Comparison(Sequence):  # type: ignore[type-arg]
             for size in self._sizes
             for result in size["results"]
         ]
-        self.interrupted = any(row["status"] == "interrupted" for row in self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -286,4 +286,4 @@ def _result(made: Handle, want: Handle, topo: Topology, o: Any, seed: int) -> Co
         seed=seed,
     )
     text = written(LIB.ccl_report_comparison, ctypes.byref(about), ctypes.byref(JSON_STYLE))
-    return Comparison(text, topo, _arrays.texts(head.warnings, head.nwarnings))
+    return Comparison(text, topo, head.interrupted, _arrays.texts(head.warnings, head.nwarnings))
