@@ -16,6 +16,13 @@ if(TARGET ccllab)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()
 
+if(CCL_PYTHON)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/ccllab DESTINATION ${CCL_PYTHON_DIR}
+          FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}/python
+          FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
+endif()
+
 install(EXPORT ccllab NAMESPACE ccllab:: FILE ccllabTargets.cmake DESTINATION ${ccl_cmake_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/ccllabConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/ccllabConfig.cmake
@@ -50,4 +57,17 @@ else() # no dpkg-dev: as of Debian 12
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6, libjansson4, libexpat1, libz3-4, libglpk40, libbliss2, libsqlite3-0, libcairo2, fonts-dejavu-core")
 endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS fonts-dejavu-core)
+if(CCL_PYTHON)
+  string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", python3")
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS python3-numpy)
+  # What python3 compiled for itself goes with the package.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/prerm @ONLY CONTENT
+[[#!/bin/sh
+set -e
+rm -rf "$DPKG_ROOT/usr/@CCL_PYTHON_DIR@/ccllab/__pycache__"
+]])
+  file(CHMOD ${PROJECT_BINARY_DIR}/debian/prerm PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
+       GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/prerm)
+endif()
 include(CPack)

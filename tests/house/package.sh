@@ -25,7 +25,8 @@ for file in /usr/bin/ccllab '/usr/lib.*/libccllab.so' "/usr/lib.*/libccllab.so.$
     '/usr/lib.*/pkgconfig/ccllab.pc' '/usr/lib.*/cmake/ccllab/ccllabConfig.cmake' '/usr/share/man/man1/ccllab.1' \
     /usr/share/bash-completion/completions/ccllab /usr/share/zsh/site-functions/_ccllab \
     /usr/share/fish/vendor_completions.d/ccllab.fish /usr/share/ccllab/schemas/compare-1.json \
-    /usr/share/doc/ccllab/LICENSE /usr/share/doc/ccllab/CHANGELOG.md /usr/share/doc/ccllab/docs/tutorial.md; do
+    /usr/lib/python3/dist-packages/ccllab/__init__.py /usr/lib/python3/dist-packages/ccllab/py.typed \
+    /usr/share/doc/ccllab/python/examples/notebook.py /usr/share/doc/ccllab/LICENSE /usr/share/doc/ccllab/CHANGELOG.md /usr/share/doc/ccllab/docs/tutorial.md; do
     grep -qx "$file" "$temporary/files" || say "the package lacks $file"
 done
 grep -v '^/usr/' "$temporary/files" | grep -vx / && say "the paths above are outside of /usr"
@@ -55,6 +56,18 @@ library=$(dirname "$(find "$root/usr/lib" -name libccllab.so)")
 cp "$source/tests/house/consumer.c" "$temporary/"
 cc -std=c11 -I"$root/usr/include/ccllab" "$temporary/consumer.c" -o "$temporary/consumer" -L"$library" -lccllab
 LD_LIBRARY_PATH=$library "$temporary/consumer" >/dev/null || say "a program on the installed library fails"
+
+# Python finds the library of its own tree; what it compiles for itself goes with the package.
+if [ -x /usr/bin/python3 ]; then
+    env -u CCLLAB_LIBRARY -u LD_LIBRARY_PATH -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root/usr/lib/python3/dist-packages" /usr/bin/python3 -c '
+import ccllab, sys
+table = ccllab.compare(ccllab.topology("dgx-h100"), "allreduce", "1M", ["nccl", "ring"])
+assert len(table) == 2 and ccllab.__version__ == sys.argv[1]
+assert ccllab.__file__.startswith(sys.argv[2])
+maps = open("/proc/self/maps").read()
+assert sys.argv[2] + "/usr/lib" in [line for line in maps.splitlines() if "libccllab.so" in line][0], maps
+' "$version" "$root" || say "the Python package fails"
+fi
 
 if [ "$(id -u)" = 0 ]; then
     [ -e "$temporary/ldconfig" ] || say "ldconfig was not called"
