@@ -344,9 +344,13 @@ START_TEST(test_refuses_and_stops) {
     ctx.progress_user = &calls;
     ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_INTERRUPTED);
     ck_assert_uint_eq(calls, 2);
+    ccl_comparison_destroy(out); /* what was finished */
+    out = NULL;
     ctx.progress = NULL;
     ctx.cancel = &cancel;
     ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_INTERRUPTED);
+    ccl_comparison_destroy(out);
+    out = NULL;
     ctx.cancel = NULL;
     ccl_error_clear(&err);
     ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, &err), CCL_OK);
