@@ -394,6 +394,9 @@ ccl_status_t ccl_i_words(const char *option, const char *text, char **copy_out,
                          const char ***words_out, uint32_t *n_out, ccl_error_t *err);
 /** "1K:4G", "1K:4G:4", "1K,64K,1M" or a mixture; at most 4096, in the order given. */
 ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err);
+/** Those of --sizes; without: a demand's own size, or `otherwise`. */
+ccl_status_t ccl_i_sizes_of(const ccl_i_args_t *args, const ccl_collective_t *want,
+                            const char *otherwise, double **out, uint32_t *n_out, ccl_error_t *err);
 /** The simulator's options of the command line. */
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args);
 /** "dir/allgather_8.xml" is shown as "allgather_8"; malloc'ed, NULL when out of memory. */
@@ -487,6 +490,21 @@ ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, cc
 ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                   const ccl_way_t *preset, double size_bytes,
                                   ccl_i_document_t *document, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- contenders.c */
+
+/** Every name of --with is a synthesizer or stock software. */
+ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl_error_t *err);
+/** Most contenders that ccl_i_contenders() makes of this many names. */
+uint32_t ccl_i_contenders_room(uint32_t nwith);
+/**
+ * Those of --with, or where it names nobody stock software and all synthesizers that take part.
+ * @param without  NULL, or names that are left out where nobody is named; NULL-terminated.
+ * @param out      has ccl_i_contenders_room().
+ * @return their number.
+ */
+uint32_t ccl_i_contenders(const ccl_topology_t *topo, const char *const *with, uint32_t nwith,
+                          const char *const *without, ccl_contender_t *out);
 
 /* ---------------------------------------------------------------- subject.c */
 

@@ -328,6 +328,19 @@ ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_er
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_sizes_of(const ccl_i_args_t *args, const ccl_collective_t *want,
+                            const char *otherwise, double **out, uint32_t *n_out,
+                            ccl_error_t *err) {
+    if (args->sizes || !(want->natural_bytes > 0))
+        return ccl_i_sizes(args->sizes ? args->sizes : otherwise, out, n_out, err);
+    *out = malloc(sizeof(**out));
+    if (!*out)
+        return ccl_fail_nomem(err);
+    **out = want->natural_bytes;
+    *n_out = 1;
+    return CCL_OK;
+}
+
 ccl_sim_options_t ccl_i_sim_options(const ccl_i_args_t *args) {
     ccl_sim_options_t options = args->sim;
 

@@ -342,6 +342,11 @@ static ccl_status_t positive_check(const char *what, double bytes, ccl_error_t *
     return CCL_OK;
 }
 
+/* Infinite: a protocol has no limit, whatever the kind's own are, as NCCL's kernels have it. */
+static bool is_limit(uint32_t given, double value) {
+    return given && value != INFINITY;
+}
+
 ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
                                             const ccl_transport_spec_t *spec, ccl_error_t *err) {
     CCL_TRY(name_check("transport kind", spec->kind, err));
@@ -367,14 +372,13 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         CCL_TRY(time_check("transport latency", value->latency_s, err));
     if (given & CCL_TRANSPORT_TB_RATE)
         CCL_TRY(rate_check("transport tb_rate", value->tb_rate_Bps, err));
-    /* Infinite: no limit for this protocol, whatever the kind's own are, as NCCL's kernels have it. */
-    if ((given & CCL_TRANSPORT_COPY_IN) && value->copy_in_Bps != INFINITY)
+    if (is_limit(given & CCL_TRANSPORT_COPY_IN, value->copy_in_Bps))
         CCL_TRY(rate_check("transport copy_in", value->copy_in_Bps, err));
-    if ((given & CCL_TRANSPORT_COPY_OUT) && value->copy_out_Bps != INFINITY)
+    if (is_limit(given & CCL_TRANSPORT_COPY_OUT, value->copy_out_Bps))
         CCL_TRY(rate_check("transport copy_out", value->copy_out_Bps, err));
     if (given & CCL_TRANSPORT_MESSAGE)
         CCL_TRY(time_check("transport message", value->message_s, err));
-    if ((given & CCL_TRANSPORT_MESSAGE_SIZE) && value->message_bytes != INFINITY)
+    if (is_limit(given & CCL_TRANSPORT_MESSAGE_SIZE, value->message_bytes))
         CCL_TRY(positive_check("message_size", value->message_bytes, err));
     if ((given & CCL_TRANSPORT_WIRE) && (!(value->wire >= 1) || !isfinite(value->wire)))
         return ccl_fail(err, CCL_ERR_INPUT,
@@ -382,7 +386,7 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
                         value->wire);
     if (given & CCL_TRANSPORT_SLICE)
         CCL_TRY(positive_check("slice", value->slice_bytes, err));
-    if ((given & CCL_TRANSPORT_PIECE) && value->piece_bytes != INFINITY)
+    if (is_limit(given & CCL_TRANSPORT_PIECE, value->piece_bytes))
         CCL_TRY(positive_check("piece", value->piece_bytes, err));
     if ((given & CCL_TRANSPORT_SLICES) && value->slices < 1)
         return ccl_fail(err, CCL_ERR_INPUT, "transport with 0 slices; 1 or more");

@@ -62,30 +62,6 @@ static void compare_fini(compare_t *c) {
 
 /* ---------------------------------------------------------------- what is compared */
 
-static ccl_status_t check_names(const compare_t *c, ccl_error_t *err) {
-    const char *names[128];
-    size_t n = 0;
-
-    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all && n + 2 < CCL_ARRAY_LEN(names);
-         all++)
-        names[n++] = (*all)->name;
-    names[n++] = "nccl";
-    names[n] = NULL;
-    for (uint32_t i = 0; i < c->nwith; i++) {
-        const char *near;
-
-        if (ccl_synth_find(c->with[i]) || ccl_i_is_stock(c->with[i]))
-            continue;
-        near = ccl_nearest(c->with[i], names);
-        if (near)
-            return ccl_fail(err, CCL_ERR_USAGE, "unknown synthesizer \"%s\", did you mean \"%s\"?",
-                            c->with[i], near);
-        return ccl_fail(err, CCL_ERR_USAGE, "unknown synthesizer \"%s\" (ccllab algos lists them)",
-                        c->with[i]);
-    }
-    return CCL_OK;
-}
-
 static ccl_status_t open_collectives(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     uint32_t n = 1;
 
@@ -104,19 +80,6 @@ static ccl_status_t open_collectives(ccl_i_cli_t *cli, compare_t *c, ccl_error_t
         c->ncollectives++;
     }
     return CCL_OK;
-}
-
-static ccl_status_t open_sizes(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
-    if (!cli->args.sizes && c->collectives[0]->natural_bytes > 0) {
-        c->sizes_bytes = malloc(sizeof(*c->sizes_bytes));
-        if (!c->sizes_bytes)
-            return ccl_fail_nomem(err);
-        c->sizes_bytes[0] = c->collectives[0]->natural_bytes;
-        c->nsizes = 1;
-        return CCL_OK;
-    }
-    return ccl_i_sizes(cli->args.sizes ? cli->args.sizes : "1K:1G", &c->sizes_bytes, &c->nsizes,
-                       err);
 }
 
 /** Does the program do what is compared? */
@@ -229,36 +192,11 @@ static ccl_status_t open_mine(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) 
     return CCL_OK;
 }
 
-/** A synthesizer of --with, or the vendor's library, whichever of its names was said. */
-static ccl_contender_t named(const compare_t *c, const char *name) {
-    const char *library = name;
-
-    if (!ccl_i_is_stock(name))
-        return (ccl_contender_t){.name = name};
-    (void)ccl_nccl_library(c->topo, &library, NULL); /* the result says why not */
-    return (ccl_contender_t){.name = library, .library = true};
-}
-
 /** Contenders for collective k: the library and the chosen synthesizers, then the files that do it.
  */
 static uint32_t choose(compare_t *c, uint32_t k) {
-    uint32_t n = 0;
+    uint32_t n = ccl_i_contenders(c->topo, c->with, c->nwith, NULL, c->contenders);
 
-    if (c->nwith > 0) {
-        bool stock = false; /* nccl and rccl are one contender, whichever runs here */
-
-        for (uint32_t i = 0; i < c->nwith; i++) {
-            if (stock && ccl_i_is_stock(c->with[i]))
-                continue;
-            stock |= ccl_i_is_stock(c->with[i]);
-            c->contenders[n++] = named(c, c->with[i]);
-        }
-    } else {
-        c->contenders[n++] = named(c, "nccl");
-        for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
-            if (ccl_synth_takes_part(*all, c->topo))
-                c->contenders[n++] = (ccl_contender_t){.name = (*all)->name};
-    }
     for (size_t i = 0; i < c->nmine; i++) {
         const mine_t *mine = &c->mine[i];
 
@@ -403,21 +341,19 @@ static ccl_status_t tell_interrupted(const ccl_i_cli_t *cli, const compare_t *c,
 
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
-    size_t nall = 0;
 
     options.lower = ccl_i_lower_options(&cli->args);
     ccl_i_way(&cli->args, &options.way_bits);
     if (cli->args.with) {
         CCL_TRY(ccl_i_words("with", cli->args.with, &c->with_copy, &c->with, &c->nwith, err));
-        CCL_TRY(check_names(c, err));
+        CCL_TRY(ccl_i_contenders_check(c->with, c->nwith, err));
     }
     CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &c->machine, &c->topo, err));
     CCL_TRY(open_collectives(cli, c, err));
-    CCL_TRY(open_sizes(cli, c, err));
+    CCL_TRY(
+        ccl_i_sizes_of(&cli->args, c->collectives[0], "1K:1G", &c->sizes_bytes, &c->nsizes, err));
     CCL_TRY(open_mine(cli, c, err));
-    while (ccl_synth_all()[nall])
-        nall++;
-    c->contenders = calloc(nall + c->nwith + c->nmine + 2, sizeof(*c->contenders));
+    c->contenders = calloc(ccl_i_contenders_room(c->nwith) + c->nmine, sizeof(*c->contenders));
     if (!c->contenders)
         return ccl_fail_nomem(err);
 
@@ -455,10 +391,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",         "fail",       "degrade",      "scale",     "set",         "profile",
-    "notebook@compare", "collective", "demand",       "root",      "sizes",       "with",
-    "registered",       "plugin",     "program",      "schedule",  "granularity", "sharing",
-    "batches",          "no-verify",  "no-skip",      "no-fold",   "table",       "scenario",
+    "topology",         "fail",         "degrade",      "scale",     "set",         "profile",
+    "notebook@compare", "collective",   "demand",       "root",      "sizes",       "with",
+    "registered",       "plugin",       "program",      "schedule",  "granularity", "sharing",
+    "batches",          "no-verify",    "no-skip",      "no-fold",   "table",       "scenario",
     "samples",          "rank@samples", CCL_I_LOWERING, CCL_I_SYNTH, NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",

@@ -38,51 +38,14 @@ static void failover_fini(failover_t *f) {
 
 /* ---------------------------------------------------------------- who is asked */
 
-static ccl_contender_t named(const failover_t *f, const char *name) {
-    const char *library = name;
-
-    if (!ccl_i_is_stock(name))
-        return (ccl_contender_t){.name = name};
-    (void)ccl_nccl_library(f->topo, &library, NULL); /* the result says why not */
-    return (ccl_contender_t){.name = library, .library = true};
-}
-
 /** By default all but those that search longest: there is a comparison per failure. */
-static bool asked(const ccl_synth_ops_t *ops, const ccl_topology_t *topo) {
-    static const char *const slow[] = {"cegis", "sccl", "milp"};
-
-    for (size_t i = 0; i < CCL_ARRAY_LEN(slow); i++)
-        if (strcmp(ops->name, slow[i]) == 0)
-            return false;
-    return ccl_synth_takes_part(ops, topo);
-}
-
 static ccl_status_t choose(failover_t *f, ccl_error_t *err) {
-    size_t nall = 0;
-    bool stock = false;
+    static const char *const slow[] = {"cegis", "sccl", "milp", NULL};
 
-    while (ccl_synth_all()[nall])
-        nall++;
-    f->contenders = calloc(nall + f->nwith + 2, sizeof(*f->contenders));
+    f->contenders = calloc(ccl_i_contenders_room(f->nwith), sizeof(*f->contenders));
     if (!f->contenders)
         return ccl_fail_nomem(err);
-    if (f->nwith == 0) {
-        f->contenders[f->ncontenders++] = named(f, "nccl");
-        for (size_t i = 0; i < nall; i++)
-            if (asked(ccl_synth_all()[i], f->topo))
-                f->contenders[f->ncontenders++] =
-                    (ccl_contender_t){.name = ccl_synth_all()[i]->name};
-    }
-    for (uint32_t i = 0; i < f->nwith; i++) {
-        bool is_stock = ccl_i_is_stock(f->with[i]);
-
-        if (!is_stock && !ccl_synth_find(f->with[i]))
-            return ccl_fail(err, CCL_ERR_USAGE,
-                            "unknown synthesizer \"%s\" (ccllab algos lists them)", f->with[i]);
-        if (!is_stock || !stock)
-            f->contenders[f->ncontenders++] = named(f, f->with[i]);
-        stock |= is_stock;
-    }
+    f->ncontenders = ccl_i_contenders(f->topo, f->with, f->nwith, slow, f->contenders);
     return CCL_OK;
 }
 
@@ -167,21 +130,16 @@ static ccl_status_t print(failover_t *f, ccl_error_t *err) {
 static ccl_status_t open(failover_t *f, ccl_error_t *err) {
     const ccl_i_args_t *args = &f->cli->args;
 
-    if (args->with)
+    if (args->with) {
         CCL_TRY(ccl_i_words("with", args->with, &f->with_copy, &f->with, &f->nwith, err));
+        CCL_TRY(ccl_i_contenders_check(f->with, f->nwith, err));
+    }
     CCL_TRY(ccl_i_cluster_open(f->cli, args->topology, NULL, &f->machine, &f->topo, err));
     CCL_TRY(ccl_i_collective_open(args, args->collective, f->topo->nranks, &f->want, err));
     CCL_TRY(choose(f, err));
     if (args->tune.export)
         CCL_TRY(ccl_i_export_folder(args->tune.export, err));
-    if (!args->sizes && f->want->natural_bytes > 0) {
-        f->sizes_bytes = malloc(sizeof(*f->sizes_bytes));
-        if (!f->sizes_bytes)
-            return ccl_fail_nomem(err);
-        f->sizes_bytes[f->nsizes++] = f->want->natural_bytes;
-        return CCL_OK;
-    }
-    return ccl_i_sizes(args->sizes ? args->sizes : "1M,64M,1G", &f->sizes_bytes, &f->nsizes, err);
+    return ccl_i_sizes_of(args, f->want, "1M,64M,1G", &f->sizes_bytes, &f->nsizes, err);
 }
 
 /** --kinds as bits. */

@@ -13,9 +13,6 @@
 #include "synth/registry.h"
 
 enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
-/* Trees along rails that load links as little as any are enough when their run takes at most this
- * many times the bound. */
-#define NEAR 1.06
 /* Up to this size the other protocols count. */
 #define SMALL_BYTES 0x1p26
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
@@ -448,8 +445,7 @@ static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *opt
     }
     if (status == CCL_OK)
         status = run(&low, true, options, out, time_out, &why);
-    *enough_out = status == CCL_OK && seconds_of(&low) <= bound_s * (1 + CCL_I_PACK_PRICE) &&
-                  *time_out <= NEAR * bound_s * options->size_bytes;
+    *enough_out = status == CCL_OK && seconds_of(&low) <= bound_s * (1 + CCL_I_PACK_PRICE);
     forest_fini(&low.down);
     forest_fini(&low.up);
     free(low.roots);

@@ -40,6 +40,9 @@ grep -q 'hip/hip_runtime.h' "$dir/own.cpp" || say "--hip does not know HIP"
 refused 2 'either --cuda FILE or --hip FILE' "$dir/ring.xml"
 refused 2 'either --cuda FILE or --hip FILE' "$dir/ring.xml" --cuda a --hip b
 refused 2 '--api nccl is for --cuda' "$dir/ring.xml" --hip a --api nccl
+refused 2 '--plans does not go with PROGRAM' "$dir/ring.xml" --cuda a --plans b
+refused 2 '--proto goes with PROGRAM' -t dgx-a100 --proto LL
+refused 2 '--order goes with PROGRAM' -t dgx-a100 --order hpds
 refused 2 'whole 16' "$dir/ring.xml" --cuda a --slice 100
 refused 1 'switch connections' "$dir/nvls.xml" --cuda a
 refused 1 'a demand' "$dir/demand.xml" --cuda a

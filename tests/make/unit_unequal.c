@@ -32,6 +32,16 @@ static double bound_s(const ccl_topology_t *topo, double size_bytes) {
     return s;
 }
 
+/* Trees with one chunk each. */
+static ccl_schedule_t *whole_trees(const ccl_topology_t *topo) {
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *out = NULL;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &synth, &out, NULL), CCL_OK);
+    ccl_collective_destroy(want);
+    return out;
+}
+
 START_TEST(near_the_bound) {
     static const struct {
         const char *spec;
@@ -84,6 +94,36 @@ START_TEST(pieces_or_chunks) {
 }
 END_TEST
 
+/* Where trees share connections, chunks take turns there and pieces do not: both are tried. */
+START_TEST(chunks_beside_pieces) {
+    const double size_bytes = 4 << 20;
+    ccl_topology_t *topo = topology("resccl-topo2");
+    ccl_made_t made = made_for(topo, size_bytes, false);
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ck_assert_msg(strstr(made.schedule->origin, "chunks each"), "%s", made.schedule->origin);
+    ck_assert(made.schedule->piece_bytes == 0);
+    /* The same trees whole, in as many pieces. */
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    ccl_schedule_t *whole = whole_trees(topo);
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    lower.topo = topo;
+    sim.size_bytes = size_bytes;
+    for (double pieces = 2; pieces <= 32; pieces *= 2) {
+        whole->piece_bytes = size_bytes / whole->coll->nchunks / pieces;
+        ck_assert_int_eq(ccl_lower(NULL, whole, &lower, &program, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, NULL), CCL_OK);
+        ck_assert_msg(made.run->time_s < 0.95 * run->time_s, "%g pieces: %g, %g", pieces,
+                      made.run->time_s, run->time_s);
+        ccl_sim_result_destroy(run);
+        ccl_program_destroy(program);
+    }
+    ccl_schedule_destroy(whole);
+    ccl_made_fini(&made);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Files keep it. */
 START_TEST(files) {
     ccl_topology_t *topo = topology("servers:1 gpus:2 nvswitch=90GB/s nics:2x25GB/s" OTHERS);
@@ -113,6 +153,7 @@ int main(void) {
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, near_the_bound);
     tcase_add_test(tc, pieces_or_chunks);
+    tcase_add_test(tc, chunks_beside_pieces);
     tcase_add_test(tc, files);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -42,33 +42,36 @@ static const struct {
     uint32_t channels;
     bool out_of_place;
     const char *proto; /* NULL: Simple */
-} ROWS[] = {{PLAIN, CCL_ALLGATHER, "ring", 2, false, NULL},
-            {PLAIN, CCL_ALLREDUCE, "ring", 1, false, NULL},
-            {PLAIN, CCL_ALLREDUCE, "ring", 2, true, NULL},
-            {PLAIN, CCL_REDUCESCATTER, "hm", 1, false, NULL},
-            {PLAIN, CCL_ALLTOALL, "direct", 1, false, NULL},
-            {PLAIN, CCL_BROADCAST, "tree", 1, false, NULL},
-            {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, NULL},
-            {PLAIN, CCL_ALLREDUCE, "hm", 1, false, NULL},
-            {NVLS, CCL_ALLREDUCE, "nvls", 1, false, NULL},
-            {NVLS, CCL_ALLREDUCE, "nvls", 2, true, NULL},
-            {NVLS, CCL_ALLGATHER, "nvls", 2, false, NULL},
-            {NVLS, CCL_ALLGATHER, "nvls", 1, true, NULL},
-            {NVLS, CCL_BROADCAST, "nvls", 1, true, NULL},
-            {NVLS, CCL_ALLREDUCE, "nvls-pull", 2, false, NULL},
-            {NVLS, CCL_ALLGATHER, "nvls-pull", 1, false, NULL},
-            {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false,
-             NULL}, /* > 64 operations */
-            {"servers:1 gpus:9 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false, NULL},
-            {"servers:1 gpus:10 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false,
-             NULL}, /* > 16 channels */
-            {PLAIN, CCL_ALLREDUCE, "ring", 2, true, "LL"},
-            {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, "LL"},
-            {PLAIN, CCL_ALLGATHER, "hm", 1, false, "LL"},
-            {PLAIN, CCL_REDUCESCATTER, "ring", 1, true, "LL"},
-            {PLAIN, CCL_ALLTOALL, "direct", 1, true, "LL"},
-            {PLAIN, CCL_BROADCAST, "tree", 1, false, "LL"}, /* becomes Simple */
-            {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false, "LL"}};
+} ROWS[] = {
+    {PLAIN, CCL_ALLGATHER, "ring", 2, false, NULL},
+    {PLAIN, CCL_ALLREDUCE, "ring", 1, false, NULL},
+    {PLAIN, CCL_ALLREDUCE, "ring", 2, true, NULL},
+    {PLAIN, CCL_REDUCESCATTER, "hm", 1, false, NULL},
+    {PLAIN, CCL_ALLTOALL, "direct", 1, false, NULL},
+    {PLAIN, CCL_BROADCAST, "tree", 1, false, NULL},
+    {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, NULL},
+    {PLAIN, CCL_ALLREDUCE, "hm", 1, false, NULL},
+    {NVLS, CCL_ALLREDUCE, "nvls", 1, false, NULL},
+    {NVLS, CCL_ALLREDUCE, "nvls", 2, true, NULL},
+    {NVLS, CCL_ALLGATHER, "nvls", 2, false, NULL},
+    {NVLS, CCL_ALLGATHER, "nvls", 1, true, NULL},
+    {NVLS, CCL_BROADCAST, "nvls", 1, true, NULL},
+    {NVLS, CCL_ALLREDUCE, "nvls-pull", 2, false, NULL},
+    {NVLS, CCL_ALLGATHER, "nvls-pull", 1, false, NULL},
+    {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false,
+     NULL}, /* > 64 operations */
+    {"servers:1 gpus:9 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false, NULL},
+    {"servers:1 gpus:10 nvswitch=100GB/s,nvls", CCL_ALLREDUCE, "nvls", 1, false,
+     NULL}, /* > 16 channels */
+    {PLAIN, CCL_ALLREDUCE, "ring", 2, true, "LL"},
+    {PLAIN, CCL_ALLREDUCE, "recursive", 1, false, "LL"},
+    {PLAIN, CCL_ALLGATHER, "hm", 1, false, "LL"},
+    {PLAIN, CCL_REDUCESCATTER, "ring", 1, true, "LL"},
+    {PLAIN, CCL_ALLTOALL, "direct", 1, true, "LL"},
+    {PLAIN, CCL_BROADCAST, "tree", 1, false, "LL"}, /* becomes Simple */
+    {"servers:1 gpus:9 nvswitch=100GB/s", CCL_ALLREDUCE, "ring", 1, false, "LL"},
+    /* packets made where a block of 64 operations would end */
+    {"servers:2 gpus:16 nvswitch=100GB/s nics:1x25GB/s", CCL_ALLGATHER, "ring", 1, false, "LL"}};
 
 START_TEST(test_runs) {
     ccl_topology_t *topo = NULL;
@@ -107,8 +110,7 @@ START_TEST(test_runs) {
         ck_assert_msg(keeps_rules(plan, 0, 0, why), "%s", why);
         ck_assert(comes_right(plan, program->coll, false));
         ck_assert(comes_right(plan, program->coll, true));
-        ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL,
-                         servers && topo->nservers > 1);
+        ck_assert_int_eq(strstr(text.data, "\"port\"") != NULL, servers && topo->nservers > 1);
         ck_assert_int_eq(strstr(text.data, "\"switch\"") != NULL, switches);
         check_round_trip(&text, program, servers ? topo : NULL, widens);
         /* A signal that is missing is missed, or packets. */

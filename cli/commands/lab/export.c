@@ -299,10 +299,9 @@ static ccl_status_t for_libraries(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-/** Options of kernels alone, and those that are not for kernels. */
-static const char *const of_kernels[] = {"cuda",   "hip",         "api",      "size",
-                                         "slots",  "granularity", "slice",    "order",
-                                         "stages", "allocate",    "executor", NULL};
+/** Options of the one, which the other does not take; kernels have those of lowering, too. */
+static const char *const of_kernels[] = {"cuda",  "hip",   "api",     "size",         "slots",
+                                         "slice", "proto", "no-fuse", "out-of-place", NULL};
 static const char *const of_libraries[] = {
     "fail",     "degrade",  "scale",        "set",   "profile",    "collective", "root",
     "sizes",    "budget",   "space",        "knob",  "registered", "gap",        "improve",
@@ -311,13 +310,15 @@ static const char *const of_libraries[] = {
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
     bool kernel = args->inputs.n || args->kernel.cuda || args->kernel.hip;
+    const char *alien = kernel ? NULL : ccl_i_lowering_given(args, true);
 
-    for (const char *const *name = kernel ? of_libraries : of_kernels; *name; name++)
-        if (ccl_i_given(args, *name))
-            return ccl_fail(err, CCL_ERR_USAGE,
-                            kernel ? "--%s does not go with PROGRAM --cuda FILE or --hip FILE"
-                                   : "--%s goes with PROGRAM --cuda FILE or --hip FILE",
-                            *name);
+    for (const char *const *name = kernel ? of_libraries : of_kernels; !alien && *name; name++)
+        alien = ccl_i_given(args, *name) ? *name : NULL;
+    if (alien)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        kernel ? "--%s does not go with PROGRAM --cuda FILE or --hip FILE"
+                               : "--%s goes with PROGRAM --cuda FILE or --hip FILE",
+                        alien);
     return kernel ? ccl_i_export_kernel(cli, err) : for_libraries(cli, err);
 }
 
@@ -346,12 +347,11 @@ const ccl_i_command_t ccl_i_cmd_export = {
         "and connects the GPUs of one host, of one process or several; --api nccl uses NCCL's\n"
         "device API (2.28 and newer), also between hosts. --topology says how many thread\n"
         "blocks its GPUs hold. docs/kernels.md has the rest.\n",
-    .examples =
-        "ccllab export -t dgx-h100 -c allreduce --sizes 64K:256M:4 --tuner-plugin tuner\n"
-        "ccllab export -t dgx-a100 -c allreduce --sizes 1M,64M --json\n"
-        "ccllab export -t dgx-a100 -c allgather --sizes 1M --budget 20runs --plans p\n"
-        "ccllab export ring.xml --cuda ring.cu\n"
-        "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
+    .examples = "ccllab export -t dgx-h100 -c allreduce --sizes 64K:256M:4 --tuner-plugin tuner\n"
+                "ccllab export -t dgx-a100 -c allreduce --sizes 1M,64M --json\n"
+                "ccllab export -t dgx-a100 -c allgather --sizes 1M --budget 20runs --plans p\n"
+                "ccllab export ring.xml --cuda ring.cu\n"
+                "ccllab export ring.xml --cuda ring.cu --api nccl --proto LL128\n",
     .accepts = accepts,
     .max_inputs = 1,
     .no = "a table for NCCL's tuner would do harm, or it cannot be exported",

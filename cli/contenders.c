@@ -1,0 +1,73 @@
+/* Who is compared: names of --with, or the library and all synthesizers that take part. */
+#include "cli/command.h"
+
+#include <string.h>
+
+ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl_error_t *err) {
+    const char *names[128];
+    size_t n = 0;
+
+    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all && n + 2 < CCL_ARRAY_LEN(names);
+         all++)
+        names[n++] = (*all)->name;
+    names[n++] = "nccl";
+    names[n] = NULL;
+    for (uint32_t i = 0; i < nwith; i++) {
+        const char *near;
+
+        if (ccl_synth_find(with[i]) || ccl_i_is_stock(with[i]))
+            continue;
+        near = ccl_nearest(with[i], names);
+        if (near)
+            return ccl_fail(err, CCL_ERR_USAGE, "unknown synthesizer \"%s\", did you mean \"%s\"?",
+                            with[i], near);
+        return ccl_fail(err, CCL_ERR_USAGE, "unknown synthesizer \"%s\" (ccllab algos lists them)",
+                        with[i]);
+    }
+    return CCL_OK;
+}
+
+/** A synthesizer, or the vendor's library, whichever of its names was said. */
+static ccl_contender_t named(const ccl_topology_t *topo, const char *name) {
+    const char *library = name;
+
+    if (!ccl_i_is_stock(name))
+        return (ccl_contender_t){.name = name};
+    (void)ccl_nccl_library(topo, &library, NULL); /* the result says why not */
+    return (ccl_contender_t){.name = library, .library = true};
+}
+
+static bool is_in(const char *name, const char *const *list) {
+    for (; list && *list; list++)
+        if (strcmp(name, *list) == 0)
+            return true;
+    return false;
+}
+
+uint32_t ccl_i_contenders_room(uint32_t nwith) {
+    uint32_t n = nwith + 1;
+
+    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
+        n++;
+    return n;
+}
+
+uint32_t ccl_i_contenders(const ccl_topology_t *topo, const char *const *with, uint32_t nwith,
+                          const char *const *without, ccl_contender_t *out) {
+    uint32_t n = 0;
+    bool stock = false; /* nccl and rccl are one contender, whichever runs here */
+
+    for (uint32_t i = 0; i < nwith; i++) {
+        if (stock && ccl_i_is_stock(with[i]))
+            continue;
+        stock |= ccl_i_is_stock(with[i]);
+        out[n++] = named(topo, with[i]);
+    }
+    if (nwith > 0)
+        return n;
+    out[n++] = named(topo, "nccl");
+    for (const ccl_synth_ops_t *const *all = ccl_synth_all(); *all; all++)
+        if (!is_in((*all)->name, without) && ccl_synth_takes_part(*all, topo))
+            out[n++] = (ccl_contender_t){.name = (*all)->name};
+    return n;
+}
