@@ -238,9 +238,6 @@ typedef struct ccl_i_synth_files {
         ccl_text_t text;
     } outputs[8];
 } ccl_i_synth_files_t;
-/** The plugins of CCLLAB_PLUGINS and of --plugin, where the command takes them. */
-ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args_t *args,
-                                ccl_error_t *err);
 /**
  * What the options say to synthesizers.
  * @param files  zeroed; *out borrows from it: ccl_i_synth_files_fini(), also on failure.
@@ -493,6 +490,9 @@ ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
 
 /* ---------------------------------------------------------------- contenders.c */
 
+/** The plugins of CCLLAB_PLUGINS and of --plugin, where the command takes them. */
+ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args_t *args,
+                                ccl_error_t *err);
 /** Every name of --with is a synthesizer or stock software. */
 ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl_error_t *err);
 /** Most contenders that ccl_i_contenders() makes of this many names. */
