@@ -36,8 +36,8 @@ static void build(field_t *f) {
                 {CCL_ALLREDUCE, CCL_NCCL_TREE},
                 {CCL_ALLTOALL, CCL_NCCL_P2P}};
     uint32_t n = 0;
-    f->topos[0] = part("h800-x4", 4);
-    f->topos[1] = part("h800-x4*2", 8);
+    f->topos[0] = topology("h800-x4");
+    f->topos[1] = topology("h800-x4*2");
     for (int t = 0; t < 2; t++) {
         ccl_routes_t *routes = ccl_routes_create(f->topos[t]);
         for (uint32_t proto = 0; proto < 3; proto++)
