@@ -41,10 +41,11 @@ static bool is_class(const char *state, const char *class) {
     return state && strncmp(state, class, strlen(class)) == 0;
 }
 
-/* The server goes down, or has gone. */
+/* The server goes down, has gone, or has ended a session that stood still. */
 static bool lost(const server_t *s, const PGresult *r) {
     const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
-    return PQstatus(s->conn) == CONNECTION_BAD || is_class(state, "57P0") || is_class(state, "08");
+    return PQstatus(s->conn) == CONNECTION_BAD || is_class(state, "57P0") ||
+           is_class(state, "08") || is_class(state, "25P03");
 }
 
 static ccl_status_t failed(const ccl_notebook_t *n, const ccl_i_question_t *q, const PGresult *r,
@@ -84,7 +85,9 @@ static ccl_status_t set_up(ccl_notebook_t *n, ccl_error_t *err) {
     s->within = false;
     s->durable = true;
     PQsetNoticeReceiver(s->conn, silent, NULL);
+    /* A stopped process must not keep its locks, or the others fail by lock_timeout. */
     PGresult *r = PQexec(s->conn, "SET client_min_messages = error; SET lock_timeout = '30s';"
+                                  "SET idle_in_transaction_session_timeout = '5s';"
                                   "SET extra_float_digits = 1; SET bytea_output = hex");
     ccl_status_t status =
         PQresultStatus(r) == PGRES_COMMAND_OK ? CCL_OK : report(n, PQerrorMessage(s->conn), err);

@@ -69,6 +69,32 @@ launched "$url"
 forget_file "$url"
 stopped "$url"
 forget_file "$url"
+
+# A process that stops within a transaction loses it, and makes it again when it goes on.
+sql() { (cd / && server_as "$server_bin/psql" -Atqh "$server" -U lab lab -c "$1"); }
+sessions() { # number, condition
+    tries=0
+    until [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE $2")" = "$1" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] || { say "$1 sessions are not there: $2"; return 0; }
+        sleep 0.1
+    done
+}
+PGAPPNAME=locks sql 'BEGIN; LOCK TABLE point; SELECT pg_sleep(600)' >/dev/null 2>&1 &
+locks=$!
+sessions 1 "application_name = 'locks' AND wait_event = 'PgSleep'"
+PGAPPNAME=stops "$ccllab" notebook copy "$dir/old.db" --notebook "$url" 2>"$dir/err" &
+copies=$!
+sessions 1 "application_name = 'stops' AND wait_event_type = 'Lock'"
+kill -STOP $copies
+sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'locks'" >/dev/null
+wait $locks || true
+sessions 0 "application_name = 'stops'"
+kill -CONT $copies
+wait $copies || say "stopped within a transaction: exit code $?: $(cat "$dir/err")"
+[ "$(ask "$url" 'SELECT count(*) FROM point')" = "$(ask "$dir/old.db" 'SELECT count(*) FROM point')" ] || say "copied in part"
+forget_file "$url"
+
 # The server is restarted, in order, and as after a crash.
 restart() { # kill
     case $(($1 % 3)) in

@@ -28,6 +28,17 @@ want() { # runs
     settled "$dir/one" >"$dir/want"
 }
 
+# Until they work, or have ended because they found nothing to do on a busy machine.
+present() { # notebook, workers, process
+    tries=0
+    until [ "$(ask "$1" "SELECT count(*) FROM member WHERE role = 'works' AND ended = 0")" = "$2" ]; do
+        kill -0 "$3" 2>/dev/null || return 0
+        tries=$((tries + 1))
+        [ $tries -lt 1000 ] || { say "$2 workers do not appear"; return 0; }
+        sleep 0.1
+    done
+}
+
 # Workers that come, wait and end: the result of one process; what they did is in the notebook.
 with_workers() { # notebook, workers, runs
     want "$3"
@@ -46,7 +57,7 @@ two_submitters() { # notebook, runs
     want "$2"
     "$ccllab" work --notebook "$1" -j 2 -v --idle 3s 2>"$dir/work.log" &
     worker=$!
-    until [ "$(ask "$1" "SELECT count(*) FROM member WHERE role = 'works' AND ended = 0")" = 2 ]; do sleep 0.1; done
+    present "$1" 2 $worker
     "$ccllab" tune $space --budget "$2runs" --notebook "$1" --json -v >"$dir/a" 2>"$dir/a.log" &
     first=$!
     "$ccllab" tune $space --budget "$2runs" --notebook "$1" --json -v >"$dir/b" 2>"$dir/b.log" || say "two: exit code $?"
@@ -78,7 +89,7 @@ stopped() { # notebook
     want 80
     "$ccllab" work --notebook "$1" -j 1 --lease 1s 2>/dev/null &
     worker=$!
-    until [ "$(ask "$1" "SELECT count(*) FROM member WHERE role = 'works' AND ended = 0")" = 1 ]; do sleep 0.1; done
+    present "$1" 1 $worker
     "$ccllab" tune $space --budget 80runs --notebook "$1" --json >"$dir/many" &
     tuning=$!
     sleep "0.$(draw 4)"
