@@ -148,10 +148,11 @@ typedef struct ccl_progress {
 /** Return non-zero to cancel. */
 typedef int (*ccl_progress_fn)(const ccl_progress_t *progress, void *user);
 
-/** What was simulated for a caller, who zeroes it and reads it at the end; any thread may add. */
+/** What was done for a caller, who zeroes it and reads it at the end; any thread may add. */
 typedef struct ccl_work {
-    uint64_t runs;   /**< simulations of programs, those given up included */
-    uint64_t events; /**< of their engines */
+    uint64_t runs;    /**< simulations of programs, those given up included */
+    uint64_t events;  /**< of their engines */
+    uint64_t visited; /**< steps that proofs of programs looked at to see what comes before what */
 } ccl_work_t;
 
 /** Passed (may be NULL everywhere) to long or talkative functions. */

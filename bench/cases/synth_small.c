@@ -51,7 +51,7 @@ static ccl_status_t ask(const ccl_topology_t *topo, const ccl_collective_t *want
                                      .sim = CCL_SIM_OPTIONS_INIT};
     ccl_comparison_t *made = NULL;
     ccl_ctx_t ctx = CCL_CTX_INIT;
-    ccl_work_t work = {0, 0};
+    ccl_work_t work = {0};
     double from_s = bench_cpu_s();
 
     ctx.threads = 1;

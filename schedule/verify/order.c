@@ -1,8 +1,11 @@
 /*
  * Happens-before: program order (at stage level by stage), dependencies, and messages (a send
- * before the receive that takes it). Questions are answered by a search backwards from the later
- * step, along messages first: they lead straight back along the path that the data took. What was
- * found is kept for the next question about the same two blocks.
+ * before the receive that takes it). Questions are answered by the path that the data took, then by
+ * a search backwards from the later step. It looks at steps of the rank itself first. What is left
+ * is mostly a send whose data comes back, reduced or copied, to the place that it was read from:
+ * there the way of the data forwards from the send meets the way backwards from the later step. At
+ * last all else is searched. What was found is kept for the next question about the same two
+ * blocks.
  */
 #include "schedule/verify/verify.h"
 
@@ -15,11 +18,19 @@ struct ccl_i_known_order {
 };
 #define KNOWN_SLOTS ((size_t)1 << 16)
 
+/** Of a block: its steps up to `place` are over, as query `query` found. */
+struct ccl_i_over {
+    uint32_t query, place;
+};
+
 void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->order);
     free(order->pos);
     free(order->seen);
     free(order->stack);
+    free(order->far);
+    free(order->next);
+    free(order->over);
     free(order->known);
     free(order->above);
     free(order->head);
@@ -111,18 +122,24 @@ static struct ccl_i_known_order *known_slot(ccl_i_order_t *o, uint32_t a, uint32
     return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
 }
 
-/** Puts a step on the stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem.
- */
-static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a, size_t *depth) {
+/** Puts a step on a stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem. */
+static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a) {
+    const ccl_i_links_t *links = o->links;
     if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
         return 0;
-    if (o->links->step_tb[step] == o->links->step_tb[a] &&
-        o->links->place[step] >= o->links->place[a])
+    uint32_t tb = links->step_tb[step], ta = links->step_tb[a];
+    if (tb == ta && links->place[step] >= links->place[a]) {
+        o->hit = links->place[step];
         return 1;
+    }
     o->seen[step] = o->query;
-    if (!ccl_grow(&o->stack, &o->stack_cap, *depth + 1, sizeof *o->stack))
+    o->nvisited++;
+    bool near = o->program->tbs[tb].rank == o->program->tbs[ta].rank;
+    uint32_t **stack = near ? &o->stack : &o->far;
+    size_t *depth = near ? &o->depth : &o->far_depth;
+    if (!ccl_grow(stack, near ? &o->stack_cap : &o->far_cap, *depth + 1, sizeof **stack))
         return -1;
-    o->stack[(*depth)++] = step;
+    (*stack)[(*depth)++] = step;
     return 0;
 }
 
@@ -151,7 +168,9 @@ static bool map_paths(ccl_i_order_t *o) {
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last); /* on the way down, by rank */
     o->above = malloc(n * sizeof *o->above);
     o->head = malloc(n * sizeof *o->head);
-    bool ok = child && sibling && last && o->above && o->head;
+    o->next = malloc(n * sizeof *o->next);
+    o->over = calloc(p->ntbs + (size_t)1, sizeof *o->over);
+    bool ok = child && sibling && last && o->above && o->head && o->next && o->over;
     if (ok) {
         memset(child, 0xff, n * sizeof *child);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
@@ -161,6 +180,12 @@ static bool map_paths(ccl_i_order_t *o) {
                 sibling[s] = child[parent];
                 child[parent] = s;
             }
+        }
+        memset(o->next, 0xff, n * sizeof *o->next);
+        for (uint32_t i = p->nsteps; i-- > 0;) {
+            uint32_t dep = o->links->dep[o->order[i]];
+            if (dep != CCL_NONE)
+                o->next[dep] = o->order[i];
         }
         for (uint32_t i = 0; i < p->nsteps; i++) {
             uint32_t s = o->order[i], sender = o->links->sender[s];
@@ -211,24 +236,117 @@ static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, ui
  * up to b's own are over, and what comes before it. @return as visit(); 2: this element only.
  */
 static int visit_offers(ccl_i_order_t *o, uint32_t pull, uint32_t a, uint32_t a_elem,
-                        uint32_t b_elem, size_t *depth) {
+                        uint32_t b_elem) {
     const ccl_i_links_t *links = o->links;
     int hit = 0;
     for (uint32_t i = 0; !hit && i < ccl_i_noffers(links, pull); i++) {
         uint32_t offer = ccl_i_offers(links, pull)[i];
         if (b_elem == CCL_NONE) {
-            hit = visit(o, offer, a, depth);
+            hit = visit(o, offer, a);
             continue;
         }
         if (offer == a)
             return a_elem <= b_elem ? 2 : 0;
-        hit = visit(o, step_before(o, offer), a, depth);
+        hit = visit(o, step_before(o, offer), a);
         if (!hit)
-            hit = visit(o, links->dep[offer], a, depth);
+            hit = visit(o, links->dep[offer], a);
         if (!hit && links->sender[offer] != CCL_NONE)
-            hit = visit(o, step_before(o, links->sender[offer]), a, depth);
+            hit = visit(o, step_before(o, links->sender[offer]), a);
     }
     return hit;
+}
+
+/** The step itself is over before b, as are those before it on its data's way. */
+static void mark_over(ccl_i_order_t *o, uint32_t step, uint32_t a) {
+    for (; step != CCL_NONE && o->pos[step] >= o->pos[a]; step = data_parent(o, step)) {
+        struct ccl_i_over *over = &o->over[o->links->step_tb[step]];
+        if (over->query == o->query && over->place == o->links->place[step])
+            return;
+        if (over->query != o->query || over->place < o->links->place[step])
+            *over = (struct ccl_i_over){o->query, o->links->place[step]};
+        o->nvisited++;
+    }
+}
+
+/** The step after on the data's way: who gets it, else who waits for it, else program order. */
+static uint32_t data_child(const ccl_i_order_t *o, uint32_t step) {
+    const ccl_i_links_t *links = o->links;
+    if (links->receiver[step] != CCL_NONE)
+        return links->receiver[step];
+    if (o->next[step] != CCL_NONE)
+        return o->next[step];
+    const ccl_tb_t *tb = &o->program->tbs[links->step_tb[step]];
+    uint32_t at = links->place[step] + 1;
+    return at < tb->first_step + tb->nsteps ? links->run[at] : CCL_NONE;
+}
+
+/**
+ * Whether the ways of the data from a on and back from b meet. A step is over when those before it
+ * on its way are; b and its messages wait for what comes before them (see search()).
+ */
+static bool ways_meet(ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    const ccl_i_links_t *links = o->links;
+    for (uint32_t at = b; at != CCL_NONE && o->pos[at] >= o->pos[a]; at = links->sender[at]) {
+        mark_over(o, step_before(o, at), a);
+        mark_over(o, links->dep[at], a);
+    }
+    for (uint32_t at = a; at != CCL_NONE && o->pos[at] < o->pos[b]; at = data_child(o, at)) {
+        const struct ccl_i_over *over = &o->over[links->step_tb[at]];
+        if (over->query == o->query && over->place >= links->place[at])
+            return true;
+        o->nvisited++;
+    }
+    return false;
+}
+
+/** Visits what comes before the steps of one stack. @return as visit() */
+static int search_stack(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, bool all) {
+    const ccl_i_links_t *links = o->links;
+    int hit = 0;
+    while (!hit && (o->depth || (all && o->far_depth))) {
+        uint32_t at = o->depth ? o->stack[--o->depth] : o->far[--o->far_depth];
+        hit = visit(o, step_before(o, at), a);
+        if (!hit)
+            hit = visit(o, links->dep[at], a);
+        if (!hit)
+            hit = visit(o, links->sender[at], a);
+        if (!hit)
+            hit = visit_offers(o, at, a, a_elem, CCL_NONE);
+    }
+    return hit;
+}
+
+/**
+ * b and the fused steps that its data came through work slice by slice, so of these only what
+ * comes before them is over when b starts; of step a itself, at the head of such a chain, only
+ * the elements up to b's own. @return as visit(); 2: this element only.
+ */
+static int search(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem) {
+    const ccl_i_links_t *links = o->links;
+    int hit = 0;
+    o->depth = o->far_depth = 0;
+    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a];
+         at = links->sender[at]) {
+        if (at == a) {
+            if (a_elem <= b_elem)
+                return 2;
+            break;
+        }
+        hit = visit(o, step_before(o, at), a);
+        if (!hit)
+            hit = visit(o, links->dep[at], a);
+        if (!hit)
+            hit = visit_offers(o, at, a, a_elem, b_elem);
+    }
+    /* What a sends comes back; else they meet on their own GPU. */
+    bool sends = links->receiver[a] != CCL_NONE;
+    if (!hit && !sends)
+        hit = search_stack(o, a, a_elem, false);
+    if (!hit && ways_meet(o, a, b)) {
+        o->hit = links->place[a];
+        hit = 1;
+    }
+    return hit ? hit : search_stack(o, a, a_elem, true);
 }
 
 bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
@@ -256,42 +374,11 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
         memset(o->seen, 0, o->program->nsteps * sizeof *o->seen);
         o->query = 1;
     }
-    /*
-     * b and the fused steps that its data came through work slice by slice, so of these only what
-     * comes before them is over when b starts; of step a itself, at the head of such a chain, only
-     * the elements up to b's own.
-     */
-    size_t depth = 0;
-    int hit = 0;
-    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a];
-         at = links->sender[at]) {
-        if (at == a) {
-            if (a_elem <= b_elem)
-                return true; /* holds for this element only: not kept */
-            break;
-        }
-        hit = visit(o, step_before(o, at), a, &depth);
-        if (!hit)
-            hit = visit(o, links->dep[at], a, &depth);
-        if (!hit)
-            hit = visit_offers(o, at, a, a_elem, b_elem, &depth);
-        if (hit == 2)
-            return true; /* for this element only */
-    }
-    while (!hit && depth) {
-        uint32_t at = o->stack[--depth];
-        hit = visit(o, step_before(o, at), a, &depth);
-        if (!hit)
-            hit = visit(o, links->dep[at], a, &depth);
-        if (!hit)
-            hit = visit(o, links->sender[at], a, &depth);
-        if (!hit)
-            hit = visit_offers(o, at, a, a_elem, CCL_NONE, &depth);
-    }
+    int hit = search(o, a, a_elem, b, b_elem);
     if (hit < 0)
         return false;
-    if (hit)
-        *known = (struct ccl_i_known_order){ta, tb, from, to};
+    if (hit == 1) /* else for this element only */
+        *known = (struct ccl_i_known_order){ta, tb, o->hit, to};
     *out = hit > 0;
     return true;
 }

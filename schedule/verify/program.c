@@ -507,6 +507,8 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
         if (status == CCL_OK && out_of_place && !verdict->valid)
             verdict->fault.kind = "alias"; /* right until the buffers are one */
     }
+    if (ctx && ctx->work)
+        __atomic_fetch_add(&ctx->work->visited, order.nvisited, __ATOMIC_RELAXED);
     ccl_i_order_fini(&order);
     return status;
 }

@@ -82,8 +82,8 @@ ccl_status_t ccl_schedule_verify(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
 /** uint32_t that ccl_schedule_moves_right() wants of `room`. */
 size_t ccl_schedule_moves_room(const ccl_schedule_t *schedule);
 /**
- * The same quickly, and without memory of its own, for schedules that only copy: chunks of one source
- * that is not reduced, no transfer through a switch, at most 96 ranks that hold a chunk.
+ * The same quickly, and without memory of its own, for schedules that only copy: chunks of one
+ * source that is not reduced, no transfer through a switch, at most 96 ranks that hold a chunk.
  * @param room  [ccl_schedule_moves_room()]
  * @return true: ccl_schedule_verify() finds it valid, without a warning. false: it is wrong, or not
  * of this kind; ccl_schedule_verify() says which.

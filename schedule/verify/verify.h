@@ -199,12 +199,17 @@ typedef struct ccl_i_order {
     uint32_t *order; /* [nsteps] an order of execution */
     uint32_t *pos;   /* [nsteps] place in it */
     uint32_t *seen;  /* [nsteps] last query that visited the step */
-    uint32_t *stack;
-    size_t stack_cap;
+    uint32_t *stack; /* steps to visit, of a's rank; far: of others */
+    uint32_t *far;
+    size_t depth, stack_cap, far_depth, far_cap;
     uint32_t query;
+    uint32_t hit;      /* place of a's block where a search ended */
+    uint64_t nvisited; /* steps of all searches */
     uint32_t
         *above;     /* [nsteps] nearest step of its rank up its data's path; NULL: not mapped yet */
     uint32_t *head; /* [nsteps] first step of the chain of messages that it ends */
+    uint32_t *next; /* [nsteps] the first step that waits for it, or CCL_NONE */
+    struct ccl_i_over *over;         /* [ntbs] what is over before b, of a query */
     struct ccl_i_known_order *known; /* hash of what earlier queries found */
 } ccl_i_order_t;
 

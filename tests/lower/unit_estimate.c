@@ -17,7 +17,7 @@ START_TEST(test_work) {
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *full = NULL, *given = NULL;
-    ccl_work_t work = {0, 0};
+    ccl_work_t work = {0};
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ck_assert_int_eq(ccl_synthesize(NULL, "hm", topo, NULL, want, &synth, &schedule, &err), CCL_OK);
     ctx.work = &work;

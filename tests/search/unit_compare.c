@@ -74,7 +74,7 @@ START_TEST(test_runs) {
     const ccl_contender_t ring = {.name = "ring"};
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
     ccl_ctx_t ctx = CCL_CTX_INIT;
-    ccl_work_t work = {0, 0};
+    ccl_work_t work = {0};
     ccl_collective_t *want;
     ccl_comparison_t *out = NULL;
     options.contenders = &ring;

@@ -33,7 +33,7 @@ START_TEST(test_events) {
     ck_assert_msg(topo != NULL, "%s", err.text);
     ccl_collective_t *want = NULL;
     ccl_comparison_t *made = NULL;
-    ccl_work_t work = {0, 0};
+    ccl_work_t work = {0};
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ctx.threads = 1;
     ctx.work = &work;

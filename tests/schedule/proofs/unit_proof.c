@@ -1,0 +1,159 @@
+/*
+ * Proofs of lowered programs: what comes before what is what a search over all steps says, and is
+ * found by looking at few.
+ */
+#include "schedule/verify/verify.h"
+#include "tests/synth/common.h"
+
+static ccl_program_t *lowered(const char *spec, const char *name, ccl_collective_kind_t kind) {
+    ccl_topology_t *topo = topology(spec);
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ck_assert_msg(ccl_synthesize(NULL, name, topo, NULL, want, &synth, &schedule, &err) == CCL_OK,
+                  "%s", err.text);
+    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    return program;
+}
+
+/* ---------------------------------------------------------------- right */
+
+/* What is over before each step is over: a bit for every pair, steps by their place in the order.
+ */
+typedef struct closure {
+    const ccl_i_order_t *o;
+    size_t words;
+    uint64_t *bits;
+} closure_t;
+
+static uint32_t before_in_block(const ccl_i_order_t *o, uint32_t step) {
+    uint32_t at = o->links->place[step];
+    bool first = at == o->program->tbs[o->links->step_tb[step]].first_step;
+    return first ? CCL_NONE : o->links->run[at - 1];
+}
+
+static void join(closure_t *c, uint32_t i, uint32_t before) {
+    if (before == CCL_NONE)
+        return;
+    uint32_t j = c->o->pos[before];
+    c->bits[i * c->words + j / 64] |= UINT64_C(1) << (j % 64);
+    for (size_t w = 0; w < c->words; w++)
+        c->bits[i * c->words + w] |= c->bits[j * c->words + w];
+}
+
+static closure_t closure(const ccl_i_order_t *o) {
+    uint32_t n = o->program->nsteps;
+    closure_t c = {o, n / 64 + 1, NULL};
+    c.bits = calloc(n * c.words, sizeof *c.bits);
+    ck_assert_ptr_nonnull(c.bits);
+    for (uint32_t i = 0; i < n; i++) {
+        join(&c, i, before_in_block(o, o->order[i]));
+        join(&c, i, o->links->dep[o->order[i]]);
+        join(&c, i, o->links->sender[o->order[i]]);
+    }
+    return c;
+}
+
+static bool is_over(const closure_t *c, uint32_t a, uint32_t by) {
+    if (by == CCL_NONE)
+        return false;
+    size_t j = c->o->pos[a];
+    return a == by || c->bits[c->o->pos[by] * c->words + j / 64] >> (j % 64) & 1;
+}
+
+/* b starts when what its messages wait for is over; of a message itself, element by element. */
+static bool is_before(const closure_t *c, uint32_t a, uint32_t a_elem, uint32_t b,
+                      uint32_t b_elem) {
+    for (uint32_t at = b; at != CCL_NONE; at = c->o->links->sender[at])
+        if ((at == a && at != b && a_elem <= b_elem) || is_over(c, a, before_in_block(c->o, at)) ||
+            is_over(c, a, c->o->links->dep[at]))
+            return true;
+    return false;
+}
+
+static const struct {
+    const char *spec, *name;
+    ccl_collective_kind_t kind;
+} CASES[] = {
+    {"dgx-a100", "recursive", CCL_ALLREDUCE},
+    {"dgx-a100*2", "tree", CCL_ALLREDUCE},
+    {"servers:4 gpus:4 nvswitch=100GB/s nics:4x25GB/s", "hm", CCL_ALLREDUCE},
+    {"servers:4 gpus:4 nvswitch=100GB/s nics:4x25GB/s", "recursive", CCL_ALLREDUCE},
+    {"servers:4 gpus:4 nvswitch=100GB/s nics:4x25GB/s", "direct", CCL_ALLREDUCE},
+};
+
+/* Every third pair of each rank, both elements; an eighth of the dependencies cut. */
+START_TEST(test_right) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t verdict = {.valid = true};
+    ccl_program_t *p = lowered(CASES[_i].spec, CASES[_i].name, CASES[_i].kind);
+    ccl_i_links_t links;
+    ccl_i_order_t order;
+    uint32_t yes = 0, no = 0;
+    ck_assert_int_eq(ccl_i_links_init(p, CCL_GRANULARITY_ALGORITHM, &links, &verdict, &err),
+                     CCL_OK);
+    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
+    for (uint32_t s = 0; s < p->nsteps; s++)
+        if (ccl_mix64(s) % 8 == 0)
+            links.dep[s] = CCL_NONE;
+    ck_assert_int_eq(ccl_i_order_init(p, &links, &order, &err), CCL_OK);
+    closure_t c = closure(&order);
+    for (uint32_t j = 0; j < p->nsteps; j++) {
+        for (uint32_t i = j % 3; i < j; i += 3) {
+            uint32_t a = order.order[i], b = order.order[j];
+            bool found = false;
+            if (links.step_tb[a] == links.step_tb[b] ||
+                p->tbs[links.step_tb[a]].rank != p->tbs[links.step_tb[b]].rank)
+                continue;
+            for (uint32_t e = 0; e < 2; e++) {
+                ck_assert(ccl_i_order_before(&order, a, e, b, 0, &found));
+                ck_assert_msg(found == is_before(&c, a, e, b, 0), "%u, %u: %d", a, b, found);
+                yes += found;
+                no += !found;
+            }
+        }
+    }
+    ck_assert_uint_gt(yes, 100);
+    ck_assert_uint_gt(no, 100);
+    free(c.bits);
+    ccl_i_order_fini(&order);
+    ccl_i_links_fini(&links);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- by few */
+
+/* Most of the questions of doubling and halving are about a send whose data comes back. */
+START_TEST(test_few) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t verdict;
+    ccl_work_t work = {0};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_program_t *p = lowered("dgx-h100*16", "recursive", CCL_ALLREDUCE);
+    ctx.work = &work;
+    ck_assert_int_eq(ccl_program_verify(&ctx, p, NULL, &verdict, &err), CCL_OK);
+    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
+    ck_assert_uint_gt(work.visited, 0);
+    /* 53 a step by searches backwards alone */
+    ck_assert_msg(work.visited <= 12 * (uint64_t)p->nsteps, "%llu of %u steps",
+                  (unsigned long long)work.visited, p->nsteps);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("schedule.proof");
+    TCase *tcase = tcase_create("proof");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_right, 0, CCL_ARRAY_LEN(CASES));
+    tcase_add_test(tcase, test_few);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
