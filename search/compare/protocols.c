@@ -36,16 +36,17 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     size_t at = (size_t)size * c->options->ncontenders + contender;
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
     if (r->program)
         return CCL_OK; /* the same for all */
     ccl_status_t status = ccl_i_compare_lower(c, size, contender, routes,
-                                              ccl_protocol_name(protocol), &program, NULL, &why);
+                                              ccl_protocol_name(protocol), &program, &run, &why);
     if (status == CCL_OK) {
         ccl_compare_cell_t now = *cell;
         ccl_i_cell_run_t anew = *how;
         anew.program = program;
-        anew.run = NULL;
+        anew.run = run; /* where lowering made it */
         status = ccl_i_compare_run(c, size, contender, &anew, routes, cell->time_s, &now, &why);
         if (status == CCL_OK && now.time_s < cell->time_s) {
             now.proto = cell->proto;
