@@ -96,6 +96,14 @@ typedef struct ccl_i_args {
         const char *scenario, *rank;
         uint32_t samples;
     } vary;
+    struct {
+        bool follow;
+        double interval_s;
+        uint32_t window;
+    } watch;
+    struct { /* of `thresholds` */
+        const char *margin, *check;
+    } accept;
     struct { /* of `balance` */
         const char *plan, *speeds, *most;
         uint32_t total, rule; /**< the last: index into the option's choices */
@@ -153,7 +161,7 @@ extern const ccl_i_command_t ccl_i_cmd_draw_topology, ccl_i_cmd_draw_timeline, c
 extern const ccl_i_command_t ccl_i_cmd_testbed_up, ccl_i_cmd_testbed_run, ccl_i_cmd_testbed_down,
     ccl_i_cmd_testbed_list, ccl_i_cmd_testbed_topology;
 extern const ccl_i_command_t ccl_i_cmd_tune, ccl_i_cmd_sweep, ccl_i_cmd_failover, ccl_i_cmd_balance,
-    ccl_i_cmd_export;
+    ccl_i_cmd_export, ccl_i_cmd_watch, ccl_i_cmd_thresholds;
 extern const ccl_i_command_t ccl_i_cmd_work, ccl_i_cmd_notebook_list, ccl_i_cmd_notebook_show,
     ccl_i_cmd_notebook_query, ccl_i_cmd_notebook_diff, ccl_i_cmd_notebook_export,
     ccl_i_cmd_notebook_copy, ccl_i_cmd_notebook_gc;
@@ -389,6 +397,9 @@ ccl_status_t ccl_i_collective_open(const ccl_i_args_t *args, const char *word, u
 /** Split at commas into a malloc'ed array of pointers into `copy_out`; empty words are refused. */
 ccl_status_t ccl_i_words(const char *option, const char *text, char **copy_out,
                          const char ***words_out, uint32_t *n_out, ccl_error_t *err);
+/** "2%" as 0.02; not below 0. */
+ccl_status_t ccl_i_percent_option(const char *option, const char *text, double *out,
+                                  ccl_error_t *err);
 /** "1K:4G", "1K:4G:4", "1K,64K,1M" or a mixture; at most 4096, in the order given. */
 ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err);
 /** Those of --sizes; without: a demand's own size, or `otherwise`. */

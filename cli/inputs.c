@@ -306,6 +306,18 @@ static ccl_status_t size_range(char *word, sizes_t *sizes, ccl_error_t *err) {
     }
 }
 
+ccl_status_t ccl_i_percent_option(const char *option, const char *text, double *out,
+                                  ccl_error_t *err) {
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    if (end == text || strcmp(end, "%") != 0 || !isfinite(value) || value < 0)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "option --%s wants a percentage such as 1%%, not \"%.60s\"", option, text);
+    *out = value / 100;
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_sizes(const char *text, double **out, uint32_t *n_out, ccl_error_t *err) {
     sizes_t sizes = {0};
     char *copy = NULL;

@@ -91,7 +91,8 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"samples", 0, KIND_U32, AT(vary.samples), "N", "samples of the scenario (1000)", NULL},
     {"rank@samples", 0, KIND_TEXT, AT(vary.rank), "BY",
-     "choose winners over the samples: by mean, p50, p95, p99 or any pN, cvarN (mean of the slowest "
+     "choose winners over the samples: by mean, p50, p95, p99 or any pN, cvarN (mean of the "
+     "slowest "
      "100 - N percent) or regret (most behind the fastest of a sample); without it by the time on "
      "the cluster as drawn",
      NULL},
@@ -168,16 +169,30 @@ static const ccl_i_own_option_t options[] = {
      "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",
      NULL},
     {"export@failover", 0, KIND_TEXT, AT(tune.export), "DIR",
-     "write each program (MSCCL XML) to this folder, and the result as index.json, which names them",
+     "write each program (MSCCL XML) to this folder, and the result as index.json, which names "
+     "them",
+     NULL},
+    {"export@thresholds", 0, KIND_TEXT, AT(tune.export), "DIR",
+     "also write thresholds.json and thresholds.csv to this folder", NULL},
+    {"margin", 0, KIND_TEXT, AT(accept.margin), "PERCENT",
+     "how much less than the expected busbw is accepted (20%)", NULL},
+    {"check", 0, KIND_TEXT, AT(accept.check), "FILE|DIR",
+     "thresholds that measured runs are held against: thresholds.json, or its folder", NULL},
+    {"follow", 0, KIND_FLAG, AT(watch.follow), NULL, "go on reading while files grow", NULL},
+    {"interval", 0, KIND_SECONDS, AT(watch.interval_s), "TIME",
+     "--follow: least time between two tables (5s)", NULL},
+    {"window", 0, KIND_U32, AT(watch.window), "N", "the latest calls of a size that count (200)",
      NULL},
     {"kinds", 0, KIND_TEXT, AT(kinds), "LIST",
      "what may fail: nic, link, gpu, server with commas between (all)", NULL},
     {"tuner-plugin", 0, KIND_TEXT, AT(tune.tuner_plugin), "DIR",
-     "write a tuner plugin for NCCL and RCCL (NCCL_TUNER_PLUGIN) to this folder: its C source, and, "
+     "write a tuner plugin for NCCL and RCCL (NCCL_TUNER_PLUGIN) to this folder: its C source, "
+     "and, "
      "where there is a C compiler ($CC, cc), libnccl-tuner-ccllab.so",
      NULL},
     {"plans", 0, KIND_TEXT, AT(tune.plans), "DIR",
-     "write the best programs per range of sizes as execution plans of MSCCL++ to this folder, with "
+     "write the best programs per range of sizes as execution plans of MSCCL++ to this folder, "
+     "with "
      "a module that registers them",
      NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
@@ -299,6 +314,8 @@ static const ccl_i_own_option_t options[] = {
      "a process that gives no sign of life for this time loses its work to others (30s)", NULL},
     {"idle", 0, KIND_SECONDS, AT(lab.idle_s), "TIME",
      "end when there was no work for this time (never)", NULL},
+    {"idle@watch", 0, KIND_SECONDS, AT(lab.idle_s), "TIME",
+     "--follow: end when nothing new came for this time (never)", NULL},
     {"world", 0, KIND_U32, AT(job.world), "N",
      "this is one of N processes of a job that were started apart (by srun or mpirun: from the "
      "environment)",

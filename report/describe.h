@@ -171,12 +171,15 @@ const char *ccl_i_show_gap(double gap, char *out, size_t out_len);   /**< 1.25 *
     X(synth)                                                                                       \
     X(testbed)                                                                                     \
     X(testbeds)                                                                                    \
+    X(thresholds)                                                                                  \
+    X(thresholds_check)                                                                            \
     X(topology_check)                                                                              \
     X(topology_summary)                                                                            \
     X(tune)                                                                                        \
     X(validate)                                                                                    \
     X(validate_measured)                                                                           \
-    X(verify)
+    X(verify)                                                                                      \
+    X(watch)
 
 #define CCL_I_RESULT_DECLARE(name) extern const ccl_i_result_t ccl_i_result_##name;
 CCL_I_RESULTS(CCL_I_RESULT_DECLARE)

@@ -20,7 +20,9 @@
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
 #include "training/training.h"
+#include "validate/thresholds.h"
 #include "validate/validate.h"
+#include "validate/watch/watch.h"
 
 CCL_BEGIN_DECLS
 
@@ -348,6 +350,32 @@ typedef struct ccl_report_diagnosis {
 ccl_status_t ccl_report_diagnosis(const ccl_report_diagnosis_t *about,
                                   const ccl_report_style_t *style, ccl_text_t *out,
                                   ccl_error_t *err);
+
+/** What `watch` saw so far. CSV: a row per communicator, collective and size. */
+typedef struct ccl_report_watch {
+    const char *input; /**< the file or folder */
+    const ccl_topology_t *topo;
+    const ccl_profile_t *profile; /**< NULL: the topology's own constants */
+    const ccl_watch_table_t *table;
+} ccl_report_watch_t;
+ccl_status_t ccl_report_watch(const ccl_report_watch_t *about, const ccl_report_style_t *style,
+                              ccl_text_t *out, ccl_error_t *err);
+
+/** What `thresholds` made; its JSON is what ccl_thresholds_read() takes. */
+ccl_status_t ccl_report_thresholds(const ccl_thresholds_t *thresholds,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err);
+
+/** What `thresholds --check` found. CSV: the sizes. */
+typedef struct ccl_report_acceptance {
+    const char *path;          /**< of the thresholds */
+    const char *const *inputs; /**< a log's path, of each run */
+    const ccl_thresholds_t *thresholds;
+    const ccl_acceptance_t *acceptance;
+} ccl_report_acceptance_t;
+ccl_status_t ccl_report_acceptance(const ccl_report_acceptance_t *about,
+                                   const ccl_report_style_t *style, ccl_text_t *out,
+                                   ccl_error_t *err);
 
 /* ---------------------------------------------------------------- the lab notebook */
 

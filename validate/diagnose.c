@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOW 0.8 /* measured over expected that still counts as normal */
-#define HIGH 1.25
+#define LOW CCL_NORMAL_LOW
+#define HIGH CCL_NORMAL_HIGH
 #define MISSED 1.1               /* measured over expected from which NVLS was not used */
 #define BUSY 0.7                 /* share of the time from which a resource limits */
 #define NEAR 0.15                /* of one NIC's share: how near a share is to that of some NICs */

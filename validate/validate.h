@@ -346,6 +346,10 @@ typedef enum ccl_limit {
 } ccl_limit_t;
 const char *ccl_limit_name(ccl_limit_t limit); /**< "link"; static */
 
+/** Measured over expected bandwidth within which a run is taken for normal. */
+#define CCL_NORMAL_LOW 0.8
+#define CCL_NORMAL_HIGH 1.25
+
 /** One size of a log beside the model. */
 typedef struct ccl_diagnosis {
     double size_bytes, measured_s, measured_busbw_GBps;

@@ -41,49 +41,83 @@ ccl_status_t ccl_i_inspector_add(ccl_i_inspector_t *calls, ccl_i_call_t call, cc
     return CCL_OK;
 }
 
-static ccl_status_t read_call(ccl_i_measured_t *m, ccl_i_inspector_t *calls,
-                              const ccl_json_at_t *root, uint32_t line, ccl_error_t *err) {
-    const char *id = "", *coll = NULL, *clock = NULL;
-    uint32_t nranks = 0, nnodes = 0;
-    double size_bytes = 0, time_us = 0, number = -(double)line; /* without one: a call of its own */
-    ccl_collective_kind_t kind;
+/* Times of the channels' kernels; what is not told as NCCL's Inspector does is left out. */
+static void read_channels(const ccl_json_at_t *perf, ccl_i_inspector_record_t *out) {
+    const json_t *events =
+        json_object_get(json_object_get(perf->value, "event_trace_ts"), "kernel_events");
+    for (size_t i = 0; i < json_array_size(events) && out->nchannels < CCL_I_MAX_CHANNELS; i++) {
+        const json_t *event = json_array_get(events, i);
+        const json_t *channel = json_object_get(event, "channel_id");
+        double us = json_number_value(json_object_get(event, "kernel_stop_ts")) -
+                    json_number_value(json_object_get(event, "kernel_start_ts"));
+        if (!json_is_integer(channel) || json_integer_value(channel) < 0 ||
+            json_integer_value(channel) >= CCL_I_MAX_CHANNELS || !(us > 0))
+            continue;
+        out->channels[out->nchannels] = (uint32_t)json_integer_value(channel);
+        out->channels_us[out->nchannels++] = us;
+    }
+}
+
+ccl_status_t ccl_i_inspector_parse(const ccl_json_at_t *root, ccl_i_inspector_record_t *out,
+                                   ccl_error_t *err) {
+    const char *coll = NULL;
     ccl_json_at_t header = ccl_json_member(root, "header"),
                   perf = ccl_json_member(root, "coll_perf");
+    memset(out, 0, sizeof *out);
+    out->id = "";
+    out->rank = CCL_NONE;
+    out->number = NAN;
     CCL_TRY(ccl_json_object(&header, true, err));
     CCL_TRY(ccl_json_object(&perf, true, err));
     ccl_json_at_t v = ccl_json_member(&header, "id");
-    CCL_TRY(ccl_json_name(&v, false, &id, err));
+    CCL_TRY(ccl_json_name(&v, false, &out->id, err));
     v = ccl_json_member(&header, "n_ranks");
-    CCL_TRY(ccl_json_u32(&v, true, CCL_I_MAX_RANKS, &nranks, err));
-    if (nranks == 0)
+    CCL_TRY(ccl_json_u32(&v, true, CCL_I_MAX_RANKS, &out->nranks, err));
+    if (out->nranks == 0)
         return ccl_json_fail(&v, err, "a communicator of 0 ranks; at least 1 is needed");
+    v = ccl_json_member(&header, "rank");
+    if (v.value)
+        CCL_TRY(ccl_json_u32(&v, true, out->nranks - 1, &out->rank, err));
     v = ccl_json_member(&header, "nnodes");
-    CCL_TRY(ccl_json_u32(&v, false, CCL_I_MAX_RANKS, &nnodes, err));
+    CCL_TRY(ccl_json_u32(&v, false, CCL_I_MAX_RANKS, &out->nnodes, err));
     v = ccl_json_member(&perf, "coll");
     CCL_TRY(ccl_json_string(&v, true, &coll, err));
-    if (!ccl_i_collective_named(coll, strlen(coll), &kind))
+    if (!ccl_i_collective_named(coll, strlen(coll), &out->kind))
         return ccl_json_fail(&v, err, "\"%.60s\" is no collective", coll);
     v = ccl_json_member(&perf, "coll_timing_source");
-    CCL_TRY(ccl_json_string(&v, false, &clock, err));
+    CCL_TRY(ccl_json_string(&v, false, &out->clock, err));
+    v = ccl_json_member(&perf, "coll_algo");
+    CCL_TRY(ccl_json_string(&v, false, &out->algo, err));
+    v = ccl_json_member(&perf, "coll_proto");
+    CCL_TRY(ccl_json_string(&v, false, &out->proto, err));
     v = ccl_json_member(&perf, "coll_sn");
-    CCL_TRY(ccl_json_number(&v, false, &number, err));
+    CCL_TRY(ccl_json_number(&v, false, &out->number, err));
     v = ccl_json_member(&perf, "coll_msg_size_bytes");
-    CCL_TRY(ccl_json_number(&v, true, &size_bytes, err));
-    if (!(size_bytes >= 0) || size_bytes > 1e18)
-        return ccl_json_fail(&v, err, "a message of %g bytes; 0 to 1e18", size_bytes);
+    CCL_TRY(ccl_json_number(&v, true, &out->size_bytes, err));
+    if (!(out->size_bytes >= 0) || out->size_bytes > 1e18)
+        return ccl_json_fail(&v, err, "a message of %g bytes; 0 to 1e18", out->size_bytes);
     v = ccl_json_member(&perf, "coll_exec_time_us");
-    CCL_TRY(ccl_json_number(&v, true, &time_us, err));
-    if (!(time_us >= 0) || time_us > 1e15)
-        return ccl_json_fail(&v, err, "a time of %g us; 0 to 1e15", time_us);
-    if (size_bytes == 0 || time_us == 0)
-        return CCL_OK; /* nothing was moved, or it was too short for the clock */
+    CCL_TRY(ccl_json_number(&v, true, &out->time_us, err));
+    if (!(out->time_us >= 0) || out->time_us > 1e15)
+        return ccl_json_fail(&v, err, "a time of %g us; 0 to 1e15", out->time_us);
     /* It counts what a rank gives to AllGather and gets from ReduceScatter; nccl-tests, all. */
-    if (kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER)
-        size_bytes *= nranks;
-    ccl_i_log_run_t *run = run_of(m, kind, id, nranks, nnodes, clock, line);
+    if (out->kind == CCL_ALLGATHER || out->kind == CCL_REDUCESCATTER)
+        out->size_bytes *= out->nranks;
+    read_channels(&perf, out);
+    return CCL_OK;
+}
+
+static ccl_status_t read_call(ccl_i_measured_t *m, ccl_i_inspector_t *calls,
+                              const ccl_json_at_t *root, uint32_t line, ccl_error_t *err) {
+    ccl_i_inspector_record_t r;
+    CCL_TRY(ccl_i_inspector_parse(root, &r, err));
+    if (r.size_bytes == 0 || r.time_us == 0)
+        return CCL_OK; /* nothing was moved, or it was too short for the clock */
+    ccl_i_log_run_t *run = run_of(m, r.kind, r.id, r.nranks, r.nnodes, r.clock, line);
     if (!run)
         return CCL_OK; /* reported by the caller, or more runs than are kept */
-    ccl_i_call_t call = {(size_t)(run - m->runs), size_bytes, number, time_us, line};
+    double number = isnan(r.number) ? -(double)line : r.number; /* without one: its own call */
+    ccl_i_call_t call = {(size_t)(run - m->runs), r.size_bytes, number, r.time_us, line};
     return ccl_i_inspector_add(calls, call, err);
 }
 

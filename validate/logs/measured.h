@@ -65,6 +65,24 @@ typedef struct ccl_i_inspector {
     ccl_i_call_t *items;
     size_t n, cap;
 } ccl_i_inspector_t;
+#define CCL_I_MAX_CHANNELS 256u
+/** One call as one rank saw it; texts are the document's. */
+typedef struct ccl_i_inspector_record {
+    const char *id;                   /**< of the communicator; "" */
+    const char *clock, *algo, *proto; /**< as written; NULL: not given */
+    uint32_t rank;                    /**< CCL_NONE: not given */
+    uint32_t nranks, nnodes;          /**< nnodes 0: not given */
+    ccl_collective_kind_t kind;
+    double size_bytes; /**< as nccl-tests counts it; 0: nothing was moved */
+    double time_us;    /**< 0: too short for the clock */
+    double number;     /**< calls of one number are one call; NAN: not given */
+    uint32_t nchannels;
+    uint32_t channels[CCL_I_MAX_CHANNELS];  /**< [nchannels], in the order of the file */
+    double channels_us[CCL_I_MAX_CHANNELS]; /**< how long their kernels ran */
+} ccl_i_inspector_record_t;
+/** An object with "coll_perf". @retval CCL_ERR_INPUT  with line and column. */
+ccl_status_t ccl_i_inspector_parse(const ccl_json_at_t *root, ccl_i_inspector_record_t *out,
+                                   ccl_error_t *err);
 /** Is this object of JSON one of the Inspector's? */
 bool ccl_i_inspector_is(const json_t *row);
 /** One line of it. @retval CCL_ERR_INPUT  with line and column. */

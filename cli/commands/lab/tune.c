@@ -56,20 +56,6 @@ static ccl_status_t budget(const char *text, ccl_tune_options_t *out, ccl_error_
                     text);
 }
 
-/** "2%". */
-static ccl_status_t percent(const char *text, double *out, ccl_error_t *err) {
-    char *end = NULL;
-    double value = strtod(text, &end);
-
-    if (end == text || strcmp(end, "%") != 0 || !isfinite(value) || value < 0)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "option --gap wants a percentage such as 1%%, not "
-                        "\"%.60s\"",
-                        text);
-    *out = value / 100;
-    return CCL_OK;
-}
-
 static ccl_status_t open_space(const ccl_i_args_t *args, ccl_space_t **out, ccl_error_t *err) {
     if (args->tune.space)
         CCL_TRY(ccl_space_read(args->tune.space, out, err));
@@ -108,7 +94,7 @@ ccl_status_t ccl_i_tune_options(ccl_i_cli_t *cli, ccl_tune_options_t *options,
     else
         options->budget_s = 60;
     if (args->tune.gap)
-        CCL_TRY(percent(args->tune.gap, &options->gap, err));
+        CCL_TRY(ccl_i_percent_option("gap", args->tune.gap, &options->gap, err));
     options->strategy = (ccl_strategy_t)args->tune.strategy;
     options->improve = args->tune.improve;
     CCL_TRY(open_space(args, space_out, err));
