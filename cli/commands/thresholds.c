@@ -28,8 +28,8 @@ static void made_fini(made_t *m) {
 static ccl_status_t options_of(ccl_i_cli_t *cli, made_t *m, ccl_thresholds_options_t *out,
                                ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    const char *names = args->collective ? args->collective
-                                         : "allreduce,allgather,reducescatter,alltoall,broadcast";
+    const char *names =
+        args->collective ? args->collective : "allreduce,allgather,reducescatter,alltoall";
     double margin = 1 - CCL_NORMAL_LOW;
 
     CCL_TRY(ccl_i_words("collective", names, &m->copy, &m->words, &out->nkinds, err));

@@ -156,24 +156,19 @@ const ccl_i_result_t ccl_i_result_watch = {
             {0}}}};
 #undef AT
 
-#define SIZE_COLUMNS                                                                               \
+#define SIZE_COLUMNS(none_)                                                                        \
     CCL_I_COLUMN("calls"), CCL_I_COLUMN("measured_s", "measured(us)", ccl_i_us),                   \
-        CCL_I_COLUMN("expected_s", "expected(us)", ccl_i_us, "-"),                                 \
-        CCL_I_COLUMN("bound_s", "bound(us)", ccl_i_us, "-"),                                       \
+        CCL_I_COLUMN("expected_s", "expected(us)", ccl_i_us, none_),                               \
+        CCL_I_COLUMN("bound_s", "bound(us)", ccl_i_us, none_),                                     \
         CCL_I_COLUMN("busbw_GBps", "busbw(GB/s)", ccl_i_show_2),                                   \
-        CCL_I_COLUMN("expected_busbw_GBps", "expected(GB/s)", ccl_i_show_2, "-"),                  \
-        CCL_I_COLUMN("ratio", NULL, ccl_i_show_2, "-")
-static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("communicator"),
-                                             CCL_I_COLUMN("collective"),
-                                             CCL_I_COLUMN("nranks"),
-                                             CCL_I_COLUMN("size_bytes"),
-                                             SIZE_COLUMNS,
-                                             CCL_I_COLUMN("nccl"),
-                                             CCL_I_COLUMN("state"),
-                                             CCL_I_COLUMN("suspect"),
-                                             CCL_I_COLUMNS_END};
+        CCL_I_COLUMN("expected_busbw_GBps", "expected(GB/s)", ccl_i_show_2, none_),                \
+        CCL_I_COLUMN("ratio", NULL, ccl_i_show_2, none_)
+static const ccl_i_column_t csv_columns[] = {
+    CCL_I_COLUMN("communicator"), CCL_I_COLUMN("collective"), CCL_I_COLUMN("nranks"),
+    CCL_I_COLUMN("size_bytes"),   SIZE_COLUMNS(""),           CCL_I_COLUMN("nccl"),
+    CCL_I_COLUMN("state"),        CCL_I_COLUMN("suspect"),    CCL_I_COLUMNS_END};
 static const ccl_i_column_t text_columns[] = {CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
-                                              SIZE_COLUMNS, CCL_I_COLUMN("nccl"),
+                                              SIZE_COLUMNS("-"), CCL_I_COLUMN("nccl"),
                                               CCL_I_COLUMN("state"), CCL_I_COLUMNS_END};
 
 /** Suspects under the table: sizes with the same words in one line. */

@@ -175,9 +175,12 @@ static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run, const c
         ccl_diagnose(&w->ctx, part->topo, w->options.profile, &as_log, w->options.channels, false,
                      w->options.registered, &made, err);
     if (status == CCL_OK) {
+        uint32_t c = 0; /* the most probable that is one: some sizes are slow */
+        while (c < made->ncauses && made->causes[c].kind == CCL_CAUSE_HEALTHY)
+            c++;
         free(out->claim);
-        out->claim = strdup(made->ncauses ? made->causes[0].claim : made->verdict);
-        out->probability = made->ncauses ? made->causes[0].probability : NAN;
+        out->claim = strdup(c < made->ncauses ? made->causes[c].claim : made->verdict);
+        out->probability = c < made->ncauses ? made->causes[c].probability : NAN;
         if (!out->claim)
             status = ccl_fail_nomem(err);
     }

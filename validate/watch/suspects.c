@@ -48,6 +48,45 @@ static uint32_t name_marked(const bool *marked, uint32_t n, ccl_text_t *out) {
     return all;
 }
 
+/* ---------------------------------------------------------------- algorithms */
+
+/* "NVLS_TREE" and "nvls-tree". */
+static bool same_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a && !isalnum((unsigned char)*a))
+            a++;
+        while (*b && !isalnum((unsigned char)*b))
+            b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
+}
+
+/* What ran, by the names that the calls have and the channels that they used; without names, what
+ * is expected. */
+static ccl_nccl_choice_t choice_of(const ccl_i_group_t *g, const ccl_i_part_t *part,
+                                   const ccl_i_expected_t *e) {
+    const ccl_nccl_setup_t *setup = ccl_predictor_setup(part->predictor);
+    ccl_nccl_choice_t choice = e->is.choice;
+    uint32_t channels = 0;
+    for (uint32_t c = 0; c < CCL_I_MAX_CHANNELS; c++)
+        channels += g->channels[c].n > 0;
+    for (int a = CCL_NCCL_RING; a < CCL_NCCL_P2P; a++)
+        for (int p = CCL_NCCL_LL; p <= CCL_NCCL_SIMPLE; p++) {
+            ccl_nccl_algo_t algo = (ccl_nccl_algo_t)a;
+            ccl_nccl_proto_t proto = (ccl_nccl_proto_t)p;
+            if (same_name(g->algo, ccl_nccl_algo_name(algo)) &&
+                same_name(g->proto, ccl_nccl_proto_name(proto)) &&
+                ccl_nccl_may(setup, g->kind, algo, proto))
+                choice = ccl_nccl_channels(setup, g->kind, algo, proto, g->size_bytes);
+        }
+    if (choice.algo == CCL_NCCL_RING)
+        choice.channels = channels;
+    return choice;
+}
+
 /* ---------------------------------------------------------------- links of channels */
 
 /* Links that the blocks of marked channels use, or of the others. @param used  [nlinks]. */
@@ -99,8 +138,9 @@ static ccl_status_t name_links(const ccl_i_group_t *g, ccl_i_part_t *part,
                                ccl_error_t *err) {
     ccl_nccl_kernel_t kernel;
     const ccl_topology_t *topo = part->topo;
-    CCL_TRY(ccl_predictor_kernel(part->predictor, g->kind, 0, g->size_bytes, &e->is.choice, &kernel,
-                                 err));
+    const ccl_nccl_choice_t choice = choice_of(g, part, e);
+    CCL_TRY(
+        ccl_predictor_kernel(part->predictor, g->kind, 0, g->size_bytes, &choice, &kernel, err));
     bool *used = calloc((size_t)topo->nlinks * 2 + 1, sizeof *used);
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_status_t status = used && routes ? CCL_OK : ccl_fail_nomem(err);
@@ -165,21 +205,7 @@ static ccl_status_t late_ranks(const ccl_i_group_t *g, double measured_s, ccl_te
     return CCL_OK;
 }
 
-/* ---------------------------------------------------------------- algorithms */
-
-/* "NVLS_TREE" and "nvls-tree". */
-static bool same_name(const char *a, const char *b) {
-    for (;; a++, b++) {
-        while (*a && !isalnum((unsigned char)*a))
-            a++;
-        while (*b && !isalnum((unsigned char)*b))
-            b++;
-        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-            return false;
-        if (!*a)
-            return true;
-    }
-}
+/* ---------------------------------------------------------------- the whole */
 
 static void other_algorithm(const ccl_i_group_t *g, const ccl_nccl_choice_t *choice,
                             ccl_text_t *out) {
