@@ -20,9 +20,7 @@
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
 #include "training/training.h"
-#include "validate/thresholds.h"
 #include "validate/validate.h"
-#include "validate/watch/watch.h"
 
 CCL_BEGIN_DECLS
 

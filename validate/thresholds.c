@@ -1,5 +1,5 @@
 /* Thresholds for acceptance tests, and measured runs held against them. */
-#include "validate/thresholds.h"
+#include "validate/validate.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -107,6 +107,7 @@ static ccl_status_t make(maker_t *m, ccl_thresholds_t *out, ccl_error_t *err) {
 ccl_status_t ccl_thresholds_make(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  const ccl_thresholds_options_t *options, ccl_thresholds_t **out,
                                  ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_thresholds_options_t, options, err);
     ccl_thresholds_options_t given = *options;
     ccl_topology_t *laid = NULL;
     maker_t maker = {.ctx = ctx, .topo = topo, .laid = topo, .options = &given};

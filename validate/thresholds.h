@@ -6,7 +6,7 @@
 #ifndef CCL_VALIDATE_THRESHOLDS_H
 #define CCL_VALIDATE_THRESHOLDS_H
 
-#include "validate/validate.h"
+#include "validate/fit/fit.h"
 
 CCL_BEGIN_DECLS
 

@@ -10,6 +10,8 @@
 #include "runtime/runtime.h"
 #include "validate/fit/fit.h"
 #include "validate/nccl/nccl.h"
+#include "validate/thresholds.h"
+#include "validate/watch/watch.h"
 
 CCL_BEGIN_DECLS
 

@@ -51,6 +51,9 @@ static const char *const commands[] = {
     "topology check dgx1-v100",
     "topology check no-such-cluster",
     "topology show heteccl-h20-4+8",
+    "thresholds " RAILS " -c allgather --sizes 512M,1G --export schema.accept",
+    "thresholds --check schema.accept " DATA "/half_rails.log",
+    "watch " DATA "/inspector.log -t dgx-h100",
     "tune " PAIR " -c allgather --sizes 64K -k with=ring,direct --budget 2runs " NONE
     " --replay host:1 --top 1 --repeats 1",
     "validate --profile " DATA "/host.profile.json --suite " DATA

@@ -37,11 +37,14 @@ static const ccl_sim_options_t default_ccl_sim_options_t = CCL_SIM_OPTIONS_INIT;
 static const ccl_synth_options_t default_ccl_synth_options_t = CCL_SYNTH_OPTIONS_INIT;
 static const ccl_topology_join_options_t default_ccl_topology_join_options_t =
     CCL_TOPOLOGY_JOIN_OPTIONS_INIT;
+static const ccl_thresholds_options_t default_ccl_thresholds_options_t =
+    CCL_THRESHOLDS_OPTIONS_INIT;
 static const ccl_training_options_t default_ccl_training_options_t = CCL_TRAINING_OPTIONS_INIT;
 static const ccl_tune_options_t default_ccl_tune_options_t = CCL_TUNE_OPTIONS_INIT;
 static const ccl_tune_work_options_t default_ccl_tune_work_options_t = CCL_TUNE_WORK_OPTIONS_INIT;
 static const ccl_validate_options_t default_ccl_validate_options_t = CCL_VALIDATE_OPTIONS_INIT;
 static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTIONS_INIT;
+static const ccl_watch_options_t default_ccl_watch_options_t = CCL_WATCH_OPTIONS_INIT;
 
 /* `call` uses `&options` and `&err`; `member` is the struct of `type` whose size is wrong. */
 #define REFUSES_MEMBER(outer_, type_, member_, call_)                                              \
@@ -123,6 +126,8 @@ START_TEST(test_searched) {
 END_TEST
 
 START_TEST(test_measured) {
+    REFUSES(ccl_watch_options_t, ccl_watch_create(NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_thresholds_options_t, ccl_thresholds_make(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_calibrate_options_t, ccl_calibrate(NULL, NULL, 0, &options, NULL, &err));
     REFUSES(ccl_calibrate_options_t,
             ccl_validate_measured(NULL, NULL, 0, NULL, &options, NULL, &err));

@@ -1,6 +1,5 @@
 /* Calls of growing files: every line once whatever becomes of the files, medians, and suspects. */
 #include "tests/validate/common.h"
-#include "validate/watch/watch.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -41,7 +41,7 @@ ccl_status_t ccl_i_inspector_add(ccl_i_inspector_t *calls, ccl_i_call_t call, cc
     return CCL_OK;
 }
 
-/* Times of the channels' kernels; what is not told as NCCL's Inspector does is left out. */
+/* Times of the channels' kernels; what is not in the form of NCCL's Inspector is left out. */
 static void read_channels(const ccl_json_at_t *perf, ccl_i_inspector_record_t *out) {
     const json_t *events =
         json_object_get(json_object_get(perf->value, "event_trace_ts"), "kernel_events");

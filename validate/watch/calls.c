@@ -16,6 +16,7 @@ ccl_status_t ccl_watch_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_watch_options_t *options, ccl_watch_t **out,
                               ccl_error_t *err) {
     static const ccl_watch_options_t defaults = CCL_WATCH_OPTIONS_INIT;
+    CCL_OPTIONS_TRY(ccl_watch_options_t, options, err);
     ccl_watch_t *w = calloc(1, sizeof *w);
     if (!w)
         return ccl_fail_nomem(err);
@@ -67,7 +68,7 @@ void ccl_watch_destroy(ccl_watch_t *w) {
 }
 
 /* NULL: out of memory, or more groups than are kept (*full). */
-static ccl_i_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_record_t *r, bool *full) {
+static ccl_i_watch_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_record_t *r, bool *full) {
     char key[360];
     const char *clock = r->clock && strcmp(r->clock, "kernel_gpu") != 0 ? r->clock : "";
     snprintf(key, sizeof key, "%d|%.100s|%u|%u|%.60s|%.17g", (int)r->kind, r->id, r->nranks,
@@ -84,8 +85,8 @@ static ccl_i_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_record_t *r
         free(slots);
         return NULL;
     }
-    ccl_i_group_t *g = &w->groups[w->ngroups++];
-    *g = (ccl_i_group_t){.id = id,
+    ccl_i_watch_group_t *g = &w->groups[w->ngroups++];
+    *g = (ccl_i_watch_group_t){.id = id,
                          .clock = kept,
                          .kind = r->kind,
                          .nranks = r->nranks,
@@ -110,7 +111,7 @@ static void remember(char *out, size_t out_len, const char *text) {
 }
 
 /* Of a call the least time counts; the calls with the greatest numbers are kept. */
-static void add_time(ccl_i_group_t *g, double number, double time_us) {
+static void add_time(ccl_i_watch_group_t *g, double number, double time_us) {
     ccl_i_slot_t *oldest = &g->slots[0];
     for (uint32_t i = 0; i < g->nslots; i++) {
         ccl_i_slot_t *slot = &g->slots[i];
@@ -128,7 +129,7 @@ static void add_time(ccl_i_group_t *g, double number, double time_us) {
 static ccl_status_t add_record(ccl_watch_t *w, const ccl_i_inspector_record_t *r,
                                ccl_error_t *err) {
     bool full = false;
-    ccl_i_group_t *g = group_of(w, r, &full);
+    ccl_i_watch_group_t *g = group_of(w, r, &full);
     double sum_us = 0;
     if (full) {
         ccl_log(&w->ctx, CCL_LOG_WARN, "watch",
@@ -209,7 +210,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-double ccl_i_group_median_us(const ccl_i_group_t *group, double *spread_out, ccl_error_t *err) {
+double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out, ccl_error_t *err) {
     double *times_us = malloc(group->nslots * sizeof *times_us), median;
     size_t n = 0;
     *spread_out = 0;

@@ -14,7 +14,7 @@
 
 #define MAX_LINE_BYTES ((size_t)16 << 20)
 #define READ_BYTES 65536
-#define HEAD_BYTES 64 /* that tell a file from one that took its place */
+#define HEAD_BYTES 64 /* by which a file differs from one that took its place */
 
 typedef struct followed {
     dev_t dev;

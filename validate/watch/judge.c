@@ -14,14 +14,14 @@ const char *ccl_watch_state_name(ccl_watch_state_t state) {
 
 /* ---------------------------------------------------------------- what is expected */
 
-static void part_fini(ccl_i_part_t *part) {
+static void part_fini(ccl_i_watch_part_t *part) {
     ccl_predictor_destroy(part->predictor);
     ccl_topology_destroy(part->laid);
     ccl_topology_destroy(part->topo);
     part->topo = NULL;
 }
 
-static ccl_status_t make_part(ccl_watch_t *w, ccl_i_part_t *part, ccl_error_t *err) {
+static ccl_status_t make_part(ccl_watch_t *w, ccl_i_watch_part_t *part, ccl_error_t *err) {
     ccl_error_t why = CCL_ERROR_INIT;
     ccl_status_t status = part->nranks < 2 ? ccl_fail(&why, CCL_ERR_INPUT, "a single rank")
                                            : ccl_topology_take(w->topo, part->nranks, part->nnodes,
@@ -46,7 +46,7 @@ static ccl_status_t make_part(ccl_watch_t *w, ccl_i_part_t *part, ccl_error_t *e
 }
 
 /* *out NULL: not known yet. */
-static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_group_t *g, bool known, ccl_i_part_t **out,
+static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_watch_group_t *g, bool known, ccl_i_watch_part_t **out,
                             ccl_error_t *err) {
     char key[40];
     snprintf(key, sizeof key, "%u|%u", g->nranks, g->nnodes);
@@ -54,7 +54,7 @@ static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_group_t *g, bool known, 
     *out = at == CCL_NONE ? NULL : &w->parts[at];
     if (*out || known)
         return CCL_OK;
-    ccl_i_part_t part = {.nranks = g->nranks, .nnodes = g->nnodes};
+    ccl_i_watch_part_t part = {.nranks = g->nranks, .nnodes = g->nnodes};
     CCL_TRY(make_part(w, &part, err));
     if (!ccl_grow(&w->parts, &w->parts_cap, w->nparts + 1, sizeof *w->parts) ||
         !ccl_strmap_put(w->part_keys, key, (uint32_t)w->nparts)) {
@@ -66,7 +66,7 @@ static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_group_t *g, bool known, 
     return CCL_OK;
 }
 
-static ccl_status_t expect(ccl_watch_t *w, const ccl_i_group_t *g, ccl_i_part_t *part,
+static ccl_status_t expect(ccl_watch_t *w, const ccl_i_watch_group_t *g, ccl_i_watch_part_t *part,
                            ccl_i_expected_t *out, ccl_error_t *err) {
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     ccl_collective_t *coll = NULL;
@@ -84,7 +84,7 @@ static ccl_status_t expect(ccl_watch_t *w, const ccl_i_group_t *g, ccl_i_part_t 
     return status;
 }
 
-static ccl_status_t expected_of(ccl_watch_t *w, const ccl_i_group_t *g, ccl_i_part_t *part,
+static ccl_status_t expected_of(ccl_watch_t *w, const ccl_i_watch_group_t *g, ccl_i_watch_part_t *part,
                                 bool known, const ccl_i_expected_t **out, ccl_error_t *err) {
     char key[100];
     snprintf(key, sizeof key, "%u|%u|%d|%.17g", g->nranks, g->nnodes, (int)g->kind, g->size_bytes);
@@ -106,9 +106,9 @@ static ccl_status_t expected_of(ccl_watch_t *w, const ccl_i_group_t *g, ccl_i_pa
 
 /* ---------------------------------------------------------------- rows */
 
-static ccl_status_t judge_group(ccl_watch_t *w, const ccl_i_group_t *g, bool known,
+static ccl_status_t judge_group(ccl_watch_t *w, const ccl_i_watch_group_t *g, bool known,
                                 ccl_arena_t *arena, ccl_watch_row_t *row, ccl_error_t *err) {
-    ccl_i_part_t *part;
+    ccl_i_watch_part_t *part;
     const ccl_i_expected_t *e;
     ccl_text_t suspect = {0};
     double us = ccl_i_group_median_us(g, &row->spread, err);
@@ -150,7 +150,7 @@ static uint64_t slow_hash(const ccl_watch_run_t *run) {
     return hash;
 }
 
-static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run, const ccl_i_part_t *part,
+static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run, const ccl_i_watch_part_t *part,
                              ccl_i_cause_kept_t *out, ccl_error_t *err) {
     ccl_measurement_t *points = calloc(run->nrows, sizeof *points);
     ccl_diagnosis_run_t *made = NULL;
@@ -208,8 +208,8 @@ static ccl_i_cause_kept_t *cause_of(ccl_watch_t *w, const ccl_watch_run_t *run, 
 static ccl_status_t judge_run(ccl_watch_t *w, ccl_watch_run_t *run, bool known, ccl_arena_t *arena,
                               uint32_t nslow, ccl_error_t *err) {
     char text[400];
-    const ccl_i_group_t like = {.nranks = run->nranks, .nnodes = run->nnodes};
-    ccl_i_part_t *part;
+    const ccl_i_watch_group_t like = {.nranks = run->nranks, .nnodes = run->nnodes};
+    ccl_i_watch_part_t *part;
     uint32_t nfast = 0, nknown = 0;
     for (uint32_t i = 0; i < run->nrows; i++) {
         nfast += run->rows[i].state == CCL_WATCH_FAST;
@@ -243,7 +243,7 @@ static ccl_status_t judge_run(ccl_watch_t *w, ccl_watch_run_t *run, bool known, 
 
 /* ---------------------------------------------------------------- the whole */
 
-static int by_run(const ccl_i_group_t *x, const ccl_i_group_t *y) {
+static int by_run(const ccl_i_watch_group_t *x, const ccl_i_watch_group_t *y) {
     int names = strcmp(x->id, y->id);
     int clocks = strcmp(x->clock, y->clock);
     return names                    ? names
@@ -254,13 +254,13 @@ static int by_run(const ccl_i_group_t *x, const ccl_i_group_t *y) {
 }
 
 static int by_group(const void *a, const void *b) {
-    const ccl_i_group_t *x = *(const ccl_i_group_t *const *)a,
-                        *y = *(const ccl_i_group_t *const *)b;
+    const ccl_i_watch_group_t *x = *(const ccl_i_watch_group_t *const *)a,
+                        *y = *(const ccl_i_watch_group_t *const *)b;
     int runs = by_run(x, y);
     return runs ? runs : x->size_bytes < y->size_bytes ? -1 : x->size_bytes > y->size_bytes;
 }
 
-static ccl_status_t judge_all(ccl_watch_t *w, const ccl_i_group_t **sorted, bool known,
+static ccl_status_t judge_all(ccl_watch_t *w, const ccl_i_watch_group_t **sorted, bool known,
                               ccl_watch_table_t *table, ccl_error_t *err) {
     ccl_watch_run_t *runs = ccl_arena_alloc(&table->arena, w->ngroups + 1, sizeof *runs);
     ccl_watch_row_t *rows = ccl_arena_alloc(&table->arena, w->ngroups + 1, sizeof *rows);
@@ -268,7 +268,7 @@ static ccl_status_t judge_all(ccl_watch_t *w, const ccl_i_group_t **sorted, bool
         return ccl_fail_nomem(err);
     table->runs = runs;
     for (size_t from = 0, to; from < w->ngroups; from = to) {
-        const ccl_i_group_t *first = sorted[from];
+        const ccl_i_watch_group_t *first = sorted[from];
         ccl_watch_run_t *run = &runs[table->nruns++];
         uint32_t nslow = 0;
         for (to = from; to < w->ngroups && by_run(first, sorted[to]) == 0; to++) {
@@ -293,7 +293,7 @@ static ccl_status_t judge_all(ccl_watch_t *w, const ccl_i_group_t **sorted, bool
 ccl_status_t ccl_watch_judge(ccl_watch_t *watch, bool known, ccl_watch_table_t **out,
                              ccl_error_t *err) {
     ccl_watch_table_t *table = calloc(1, sizeof *table);
-    const ccl_i_group_t **sorted = malloc((watch->ngroups + 1) * sizeof *sorted);
+    const ccl_i_watch_group_t **sorted = malloc((watch->ngroups + 1) * sizeof *sorted);
     ccl_status_t status = table && sorted ? CCL_OK : ccl_fail_nomem(err);
     if (table) {
         ccl_arena_init(&table->arena);

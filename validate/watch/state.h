@@ -6,7 +6,6 @@
 #define CCL_VALIDATE_WATCH_STATE_H
 
 #include "validate/logs/measured.h"
-#include "validate/watch/watch.h"
 
 /* ---------------------------------------------------------------- follow.c */
 
@@ -31,7 +30,7 @@ typedef struct ccl_i_slot {
 } ccl_i_slot_t;
 
 /** Calls of one size of one collective of one communicator. */
-typedef struct ccl_i_group {
+typedef struct ccl_i_watch_group {
     const char *id, *clock; /**< the watch's arena */
     ccl_collective_kind_t kind;
     uint32_t nranks, nnodes;
@@ -42,7 +41,7 @@ typedef struct ccl_i_group {
     ccl_i_mean_t *ranks;    /**< [nranks] a rank's time, us; NULL: no rank was given */
     ccl_i_mean_t *channels; /**< [CCL_I_MAX_CHANNELS] over the mean of all; NULL: none was given */
     char algo[24], proto[24]; /**< of the last call; "" */
-} ccl_i_group_t;
+} ccl_i_watch_group_t;
 
 /** What is expected of a size. */
 typedef struct ccl_i_expected {
@@ -50,13 +49,13 @@ typedef struct ccl_i_expected {
     double bound_s;
 } ccl_i_expected_t;
 /** GPUs that a communicator uses. */
-typedef struct ccl_i_part {
+typedef struct ccl_i_watch_part {
     uint32_t nranks, nnodes;
     ccl_topology_t *topo; /**< NULL: the cluster has no such part: why */
     ccl_topology_t *laid; /**< with the profile; NULL: there is none */
     ccl_predictor_t *predictor;
     char why[300];
-} ccl_i_part_t;
+} ccl_i_watch_part_t;
 /** The cause that was found for a run while these sizes were slow. */
 typedef struct ccl_i_cause_kept {
     uint64_t slow; /**< hash of the sizes */
@@ -71,8 +70,8 @@ struct ccl_watch {
     ccl_i_follow_t *follow;
     ccl_arena_t arena;
     ccl_strmap_t *group_keys, *part_keys, *expected_keys, *cause_keys;
-    ccl_i_group_t *groups;
-    ccl_i_part_t *parts;
+    ccl_i_watch_group_t *groups;
+    ccl_i_watch_part_t *parts;
     ccl_i_expected_t *expected;
     ccl_i_cause_kept_t *causes;
     size_t ngroups, groups_cap, nparts, parts_cap, nexpected, expected_cap, ncauses, causes_cap;
@@ -80,7 +79,7 @@ struct ccl_watch {
 };
 
 /** Of calls that are kept. @param spread_out  as ccl_watch_row_t has it. */
-double ccl_i_group_median_us(const ccl_i_group_t *group, double *spread_out, ccl_error_t *err);
+double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out, ccl_error_t *err);
 static inline double ccl_i_mean(const ccl_i_mean_t *m) {
     return m->n > 0 ? m->sum / m->n : 0;
 }
@@ -92,7 +91,7 @@ static inline double ccl_i_mean(const ccl_i_mean_t *m) {
  * @param part  NULL: links of channels are not looked for.  @param e  NULL: unknown.
  * @param out   appended to; nothing: no suspect.
  */
-ccl_status_t ccl_i_suspects(const ccl_i_group_t *group, ccl_i_part_t *part,
+ccl_status_t ccl_i_suspects(const ccl_i_watch_group_t *group, ccl_i_watch_part_t *part,
                             const ccl_i_expected_t *e, double measured_s, ccl_text_t *out,
                             ccl_error_t *err);
 

@@ -66,7 +66,7 @@ static bool same_name(const char *a, const char *b) {
 
 /* What ran, by the names that the calls have and the channels that they used; without names, what
  * is expected. */
-static ccl_nccl_choice_t choice_of(const ccl_i_group_t *g, const ccl_i_part_t *part,
+static ccl_nccl_choice_t choice_of(const ccl_i_watch_group_t *g, const ccl_i_watch_part_t *part,
                                    const ccl_i_expected_t *e) {
     const ccl_nccl_setup_t *setup = ccl_predictor_setup(part->predictor);
     ccl_nccl_choice_t choice = e->is.choice;
@@ -133,7 +133,7 @@ static void name_devices(const ccl_topology_t *topo, const bool *slow, const boo
         ccl_text_printf(out, ", which only they use");
 }
 
-static ccl_status_t name_links(const ccl_i_group_t *g, ccl_i_part_t *part,
+static ccl_status_t name_links(const ccl_i_watch_group_t *g, ccl_i_watch_part_t *part,
                                const ccl_i_expected_t *e, const bool *slow, ccl_text_t *out,
                                ccl_error_t *err) {
     ccl_nccl_kernel_t kernel;
@@ -155,7 +155,7 @@ static ccl_status_t name_links(const ccl_i_group_t *g, ccl_i_part_t *part,
     return status;
 }
 
-static ccl_status_t slow_channels(const ccl_i_group_t *g, ccl_i_part_t *part,
+static ccl_status_t slow_channels(const ccl_i_watch_group_t *g, ccl_i_watch_part_t *part,
                                   const ccl_i_expected_t *e, ccl_text_t *out, ccl_error_t *err) {
     bool slow[CCL_I_MAX_CHANNELS] = {0};
     ccl_status_t status = CCL_OK;
@@ -178,7 +178,7 @@ static ccl_status_t slow_channels(const ccl_i_group_t *g, ccl_i_part_t *part,
 
 /* ---------------------------------------------------------------- ranks */
 
-static ccl_status_t late_ranks(const ccl_i_group_t *g, double measured_s, ccl_text_t *out,
+static ccl_status_t late_ranks(const ccl_i_watch_group_t *g, double measured_s, ccl_text_t *out,
                                ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     double median_us = median_of(g->ranks, g->nranks, &status, err), least_us = median_us;
@@ -207,7 +207,7 @@ static ccl_status_t late_ranks(const ccl_i_group_t *g, double measured_s, ccl_te
 
 /* ---------------------------------------------------------------- the whole */
 
-static void other_algorithm(const ccl_i_group_t *g, const ccl_nccl_choice_t *choice,
+static void other_algorithm(const ccl_i_watch_group_t *g, const ccl_nccl_choice_t *choice,
                             ccl_text_t *out) {
     const char *algo = ccl_nccl_algo_name(choice->algo),
                *proto = ccl_nccl_proto_name(choice->proto);
@@ -218,7 +218,7 @@ static void other_algorithm(const ccl_i_group_t *g, const ccl_nccl_choice_t *cho
                     g->proto[0] ? " with " : "", g->proto, algo, proto);
 }
 
-ccl_status_t ccl_i_suspects(const ccl_i_group_t *group, ccl_i_part_t *part,
+ccl_status_t ccl_i_suspects(const ccl_i_watch_group_t *group, ccl_i_watch_part_t *part,
                             const ccl_i_expected_t *e, double measured_s, ccl_text_t *out,
                             ccl_error_t *err) {
     if (group->channels)

@@ -6,7 +6,7 @@
 #ifndef CCL_VALIDATE_WATCH_H
 #define CCL_VALIDATE_WATCH_H
 
-#include "validate/validate.h"
+#include "validate/nccl/nccl.h"
 
 CCL_BEGIN_DECLS
 
