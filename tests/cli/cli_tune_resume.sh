@@ -25,7 +25,8 @@ points() { # points in a notebook: none where its process was killed before anyt
     fi
 }
 
-# Killed at 20 random moments or more, of which some come while points are tried: what one had finished the next takes over, and the end is that of an unbroken run.
+# Killed at 20 random moments or more, in turn after the start and after the first new point in the notebook, so that some
+# come while points are tried: what one had finished the next takes over, and the end is that of an unbroken run.
 budget=600
 [ -z "${CCL_SANITIZED:-}" ] || budget=150
 start=$(date +%s%N)
@@ -34,13 +35,24 @@ start=$(date +%s%N)
 whole_ms=$((($(date +%s%N) - start) / 1000000))
 [ "$(grep -c '"settings"' "$dir/whole")" -ge $budget ] || say "too few runs: $(head -c 600 "$dir/whole")"
 settled "$dir/whole" >"$dir/want"
+below() { # a random time below $1 ms, in seconds
+    ms=$(($(od -An -N2 -tu2 /dev/urandom) % $1))
+    printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
+}
 kills=0 had=0 within=0
 while [ $kills -lt 20 ] || { [ $within -lt 5 ] && [ $kills -lt 100 ]; }; do
-    moment_ms=$(($(od -An -N2 -tu2 /dev/urandom) % (whole_ms / 3 + 20)))
-    code=0
     # shellcheck disable=SC2086
-    timeout -s KILL "$(printf '%d.%03d' $((moment_ms / 1000)) $((1 + moment_ms % 999)))" \
-        "$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 || code=$?
+    "$ccllab" $tune --budget ${budget}runs --notebook "$dir/n.db" --json >"$dir/resumed" 2>&1 &
+    pid=$!
+    if [ $((kills % 2)) -eq 0 ]; then
+        sleep "$(below $((whole_ms / 3 + 20)))"
+    else
+        while kill -0 $pid 2>/dev/null && [ "$(points "$dir/n.db")" -le "$had" ]; do :; done
+        sleep "$(below $((whole_ms / 20 + 1)))"
+    fi
+    kill -KILL $pid 2>/dev/null || true
+    code=0
+    wait $pid 2>/dev/null || code=$?
     has=$(points "$dir/n.db")
     [ "$has" -ge "$had" ] || say "kill $kills: $had points were there, now $has: $(cat "$dir/err")"
     if [ $code -eq 137 ]; then
