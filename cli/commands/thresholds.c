@@ -168,13 +168,20 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology",   "fail",
-                                      "degrade",    "scale",
-                                      "set",        "profile",
-                                      "collective", "sizes",
-                                      "margin",     "channels@measured",
-                                      "registered", "export@thresholds",
-                                      "check",      "in-place",
+static const char *const accepts[] = {"topology",
+                                      "fail",
+                                      "degrade",
+                                      "scale",
+                                      "set",
+                                      "profile",
+                                      "collective@thresholds",
+                                      "sizes@thresholds",
+                                      "margin",
+                                      "channels@measured",
+                                      "registered",
+                                      "export@thresholds",
+                                      "check",
+                                      "in-place",
                                       NULL};
 const ccl_i_command_t ccl_i_cmd_thresholds = {
     .name = "thresholds",

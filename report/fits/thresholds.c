@@ -195,8 +195,8 @@ ccl_status_t ccl_report_acceptance(const ccl_report_acceptance_t *about,
     if (style->format == CCL_REPORT_JSON)
         return ccl_i_result_json(&ccl_i_result_thresholds_check, &root, out, err);
     if (style->format == CCL_REPORT_TEXT && a->nrefused)
-        ccl_text_printf(out, "FAIL: %u of %u sizes below the threshold of %s", a->nrefused,
-                        a->n, root.topology);
+        ccl_text_printf(out, "FAIL: %u of %u sizes below the threshold of %s", a->nrefused, a->n,
+                        root.topology);
     else if (style->format == CCL_REPORT_TEXT)
         ccl_text_printf(out, "PASS: all %u sizes reach the threshold of %s", a->n, root.topology);
     if (style->format == CCL_REPORT_TEXT && a->nothers)

@@ -68,7 +68,8 @@ void ccl_watch_destroy(ccl_watch_t *w) {
 }
 
 /* NULL: out of memory, or more groups than are kept (*full). */
-static ccl_i_watch_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_record_t *r, bool *full) {
+static ccl_i_watch_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_record_t *r,
+                                     bool *full) {
     char key[360];
     const char *clock = r->clock && strcmp(r->clock, "kernel_gpu") != 0 ? r->clock : "";
     snprintf(key, sizeof key, "%d|%.100s|%u|%u|%.60s|%.17g", (int)r->kind, r->id, r->nranks,
@@ -87,13 +88,13 @@ static ccl_i_watch_group_t *group_of(ccl_watch_t *w, const ccl_i_inspector_recor
     }
     ccl_i_watch_group_t *g = &w->groups[w->ngroups++];
     *g = (ccl_i_watch_group_t){.id = id,
-                         .clock = kept,
-                         .kind = r->kind,
-                         .nranks = r->nranks,
-                         .nnodes = r->nnodes <= r->nranks ? r->nnodes : 0,
-                         .size_bytes = r->size_bytes,
-                         .slots = slots,
-                         .nslots = w->options.window};
+                               .clock = kept,
+                               .kind = r->kind,
+                               .nranks = r->nranks,
+                               .nnodes = r->nnodes <= r->nranks ? r->nnodes : 0,
+                               .size_bytes = r->size_bytes,
+                               .slots = slots,
+                               .nslots = w->options.window};
     return g;
 }
 
@@ -210,7 +211,8 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out, ccl_error_t *err) {
+double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out,
+                             ccl_error_t *err) {
     double *times_us = malloc(group->nslots * sizeof *times_us), median;
     size_t n = 0;
     *spread_out = 0;

@@ -46,8 +46,8 @@ static ccl_status_t make_part(ccl_watch_t *w, ccl_i_watch_part_t *part, ccl_erro
 }
 
 /* *out NULL: not known yet. */
-static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_watch_group_t *g, bool known, ccl_i_watch_part_t **out,
-                            ccl_error_t *err) {
+static ccl_status_t part_of(ccl_watch_t *w, const ccl_i_watch_group_t *g, bool known,
+                            ccl_i_watch_part_t **out, ccl_error_t *err) {
     char key[40];
     snprintf(key, sizeof key, "%u|%u", g->nranks, g->nnodes);
     uint32_t at = ccl_strmap_get(w->part_keys, key);
@@ -84,8 +84,9 @@ static ccl_status_t expect(ccl_watch_t *w, const ccl_i_watch_group_t *g, ccl_i_w
     return status;
 }
 
-static ccl_status_t expected_of(ccl_watch_t *w, const ccl_i_watch_group_t *g, ccl_i_watch_part_t *part,
-                                bool known, const ccl_i_expected_t **out, ccl_error_t *err) {
+static ccl_status_t expected_of(ccl_watch_t *w, const ccl_i_watch_group_t *g,
+                                ccl_i_watch_part_t *part, bool known, const ccl_i_expected_t **out,
+                                ccl_error_t *err) {
     char key[100];
     snprintf(key, sizeof key, "%u|%u|%d|%.17g", g->nranks, g->nnodes, (int)g->kind, g->size_bytes);
     uint32_t at = ccl_strmap_get(w->expected_keys, key);
@@ -150,8 +151,9 @@ static uint64_t slow_hash(const ccl_watch_run_t *run) {
     return hash;
 }
 
-static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run, const ccl_i_watch_part_t *part,
-                             ccl_i_cause_kept_t *out, ccl_error_t *err) {
+static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run,
+                             const ccl_i_watch_part_t *part, ccl_i_cause_kept_t *out,
+                             ccl_error_t *err) {
     ccl_measurement_t *points = calloc(run->nrows, sizeof *points);
     ccl_diagnosis_run_t *made = NULL;
     if (!points)
@@ -255,7 +257,7 @@ static int by_run(const ccl_i_watch_group_t *x, const ccl_i_watch_group_t *y) {
 
 static int by_group(const void *a, const void *b) {
     const ccl_i_watch_group_t *x = *(const ccl_i_watch_group_t *const *)a,
-                        *y = *(const ccl_i_watch_group_t *const *)b;
+                              *y = *(const ccl_i_watch_group_t *const *)b;
     int runs = by_run(x, y);
     return runs ? runs : x->size_bytes < y->size_bytes ? -1 : x->size_bytes > y->size_bytes;
 }

@@ -79,7 +79,8 @@ struct ccl_watch {
 };
 
 /** Of calls that are kept. @param spread_out  as ccl_watch_row_t has it. */
-double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out, ccl_error_t *err);
+double ccl_i_group_median_us(const ccl_i_watch_group_t *group, double *spread_out,
+                             ccl_error_t *err);
 static inline double ccl_i_mean(const ccl_i_mean_t *m) {
     return m->n > 0 ? m->sum / m->n : 0;
 }
