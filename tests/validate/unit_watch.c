@@ -94,8 +94,12 @@ START_TEST(test_growing) {
     add(file, "a", call(line, 0, 8, 1, 7, 1e6, 200, ""));
     add(file, "a", call(line, 0, 8, 1, 8, 1e6, 200, ""));
     ck_assert_uint_eq(read_new(w, file), 2);
+    /* Cut off, with the same beginning: its length tells. */
+    add(file, "w", "{\"summary\": {\"dropped_collectives\": 0, \"leaked_collectives\": 0}}\n");
+    add(file, "a", call(line, 0, 8, 1, 9, 1e6, 200, ""));
+    ck_assert_uint_eq(read_new(w, file), 1);
     ccl_watch_table_t *table = judge(w, true);
-    ck_assert_uint_eq(table->calls, 8);
+    ck_assert_uint_eq(table->calls, 9);
     ck_assert_uint_eq(table->bad, 2);
     ck_assert_uint_eq(table->nruns, 1);
     ck_assert_double_eq_tol(table->runs[0].rows[0].measured_s, 200e-6, 1e-12);
@@ -193,10 +197,28 @@ START_TEST(test_window) {
 }
 END_TEST
 
-/** What a job of 16 GPUs logs: `slow` times what the model expects. @param bad  channels whose
- * kernels run twice as long as others.  @param late  a rank that comes last; -1: none. */
-static void write_job(const ccl_topology_t *topo, double slow, const char *algo, unsigned bad,
-                      int late) {
+/** What a job of 16 GPUs logs. */
+typedef struct job {
+    double slow; /**< times what the model expects */
+    const char *algo;
+    unsigned bad;      /**< channels whose kernels take longer */
+    double bad_share;  /**< ... than others, times */
+    uint32_t channels; /**< that are logged, if any are bad */
+    int late;          /**< a rank for which others wait; -1: none */
+    double wait_share; /**< ... of their time in the call */
+} job_t;
+
+static void kernels(const job_t *job, double us, ccl_text_t *out) {
+    for (uint32_t c = 0; c < job->channels && job->bad; c++)
+        ccl_text_printf(out,
+                        "%s{\"channel_id\": %u, \"kernel_start_ts\": 1000, "
+                        "\"kernel_stop_ts\": %.3f}%s",
+                        c ? ", " : ", \"event_trace_ts\": {\"kernel_events\": [", c,
+                        1000 + us * (job->bad >> c & 1 ? job->bad_share : 1),
+                        c + 1 == job->channels ? "]}" : "");
+}
+
+static void write_job(const ccl_topology_t *topo, const job_t *job) {
     static const double sizes_bytes[] = {16777216, 33554432, 67108864};
     ccl_predictor_t *predictor = NULL;
     ccl_text_t text = {0};
@@ -204,24 +226,22 @@ static void write_job(const ccl_topology_t *topo, double slow, const char *algo,
     for (uint32_t s = 0; s < 3; s++) {
         ccl_prediction_t p;
         OK(ccl_predictor_run(predictor, CCL_ALLREDUCE, 0, sizes_bytes[s], NULL, &p, &err));
+        const double us = p.time_s * 1e6 * job->slow;
         for (uint32_t n = 1; n <= 4; n++)
             for (uint32_t rank = 0; rank < topo->nranks; rank++) {
-                double us = p.time_s * 1e6 * slow, wait_us = late >= 0 && rank != (uint32_t)late;
+                bool waits = job->late >= 0 && rank != (uint32_t)job->late;
                 char line[3000];
                 ccl_text_t more = {0};
-                ccl_text_printf(&more, ", \"coll_algo\": \"%s\", \"coll_proto\": \"SIMPLE\"", algo);
-                for (uint32_t c = 0; c < 16 && bad; c++)
-                    ccl_text_printf(&more,
-                                    "%s{\"channel_id\": %u, \"kernel_start_ts\": 1000, "
-                                    "\"kernel_stop_ts\": %.0f}%s",
-                                    c ? ", " : ", \"event_trace_ts\": {\"kernel_events\": [", c,
-                                    1000 + us * (bad >> c & 1 ? 1 : 0.5), c == 15 ? "]}" : "");
+                ccl_text_printf(&more, ", \"coll_algo\": \"%s\", \"coll_proto\": \"SIMPLE\"",
+                                job->algo);
+                kernels(job, us, &more);
                 snprintf(
                     line, sizeof line,
                     "{\"header\": {\"id\": \"0xab\", \"rank\": %u, \"n_ranks\": %u, "
                     "\"nnodes\": 2}, \"coll_perf\": {\"coll\": \"AllReduce\", \"coll_sn\": %u, "
                     "\"coll_msg_size_bytes\": %.0f, \"coll_exec_time_us\": %.3f%s}}\n",
-                    rank, topo->nranks, 3 * n + s, sizes_bytes[s], us + 5000 * wait_us, more.data);
+                    rank, topo->nranks, 3 * n + s, sizes_bytes[s],
+                    waits ? us / (1 - job->wait_share) : us, more.data);
                 ccl_text_printf(&text, "%s", line);
                 ccl_text_fini(&more);
             }
@@ -235,31 +255,63 @@ START_TEST(test_suspects) {
     setup();
     static const struct {
         const char *why;
-        double slow;
-        const char *algo;
-        unsigned bad;
-        int late;
+        job_t job;
         uint32_t nslow;
         const char *verdict, *suspect, *not ; /* of 64 MiB */
     } rows[] = {
-        {"as expected", 1, "NVLS_TREE", 0, -1, 0, "as expected", "", "x"},
-        {"twice as slow", 2, "NVLS_TREE", 0, -1, 3, "3 of 3 sizes slow: ", "", "x"},
-        {"faster", 0.5, "NVLS_TREE", 0, -1, 0, "3 of 3 sizes faster", "", "x"},
-        {"another algorithm", 2, "RING", 0, -1, 3, "slow",
-         "NCCL ran RING with SIMPLE, expected is nvlstree with Simple", "channel"},
-        {"a rank comes late", 1, "NVLS_TREE", 0, 5, 0, "as expected",
-         "rank 5 comes late: others wait 5000 us", "ranks"},
-        {"one rail is slow", 2, "RING", 1u << 3 | 1u << 11, -1, 3, "slow",
+        {"as expected", {1, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "as expected", "", "x"},
+        {"twice as slow", {2, "NVLS_TREE", 0, 1, 16, -1, 0}, 3, "3 of 3 sizes slow: ", "", "x"},
+        {"faster", {0.5, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "3 of 3 sizes faster", "", "x"},
+        {"another algorithm",
+         {2, "RING", 0, 1, 16, -1, 0},
+         3,
+         "slow",
+         "NCCL ran RING with SIMPLE, expected is nvlstree with Simple",
+         "channel"},
+        {"a rank comes late",
+         {1, "NVLS_TREE", 0, 1, 16, 5, 0.25},
+         0,
+         "as expected",
+         "rank 5 comes late: others wait ",
+         "ranks"},
+        {"a wait of 15 %", {1, "NVLS_TREE", 0, 1, 16, 5, 0.15}, 0, "as expected", "", "x"},
+        {"a wait of 40 %, and less than 10 us",
+         {0.01, "NVLS_TREE", 0, 1, 16, 5, 0.4},
+         0,
+         "3 of 3 sizes faster",
+         "",
+         "x"},
+        {"one rail is slow",
+         {2, "RING", 1u << 3 | 1u << 11, 2, 16, -1, 0},
+         3,
+         "slow",
          "channels 3, 11 take 2.0 times as long as others: the links of n0/s0/nic2, n0/s0/nic3, "
          "n1/s0/nic2, n1/s0/nic3, which only they use",
          "nic4"},
-        {"a channel of a rail that another uses as well", 2, "RING", 1u << 3, -1, 3, "slow",
-         "channel 3 takes 2.0 times as long as others;", "nic"},
+        {"a channel of a rail that another uses as well",
+         {2, "RING", 1u << 3, 2, 16, -1, 0},
+         3,
+         "slow",
+         "channel 3 takes 2.0 times as long as others;",
+         "nic"},
+        {"the same of eight channels, of which none uses that rail",
+         {2, "RING", 1u << 3, 2, 8, -1, 0},
+         3,
+         "slow",
+         "channel 3 takes 2.0 times as long as others: the links of n0/s0/nic2, ",
+         "nic4"},
+        {"a channel by 30 %",
+         {1, "NVLS_TREE", 1u << 3, 1.3, 16, -1, 0},
+         0,
+         "as expected",
+         "channel 3 takes 1.3 times",
+         "x"},
+        {"a channel by 20 %", {1, "NVLS_TREE", 1u << 3, 1.2, 16, -1, 0}, 0, "as expected", "", "x"},
     };
     ccl_topology_t *topo = topology("dgx-h100*2");
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_watch_t *w = watch_of(topo, false, 0);
-        write_job(topo, rows[i].slow, rows[i].algo, rows[i].bad, rows[i].late);
+        write_job(topo, &rows[i].job);
         ck_assert_uint_eq(read_new(w, file), 192);
         ccl_watch_table_t *table = judge(w, true);
         ck_assert_int_eq(table->runs[0].rows[2].state, CCL_WATCH_UNKNOWN);
@@ -270,7 +322,7 @@ START_TEST(test_suspects) {
         const ccl_watch_row_t *row = &run->rows[2];
         ck_assert_uint_eq(run->nrows, 3);
         ck_assert_uint_eq(table->nslow, rows[i].nslow);
-        ck_assert_double_eq_tol(row->ratio, 1 / rows[i].slow, 1e-3);
+        ck_assert_double_eq_tol(row->ratio * rows[i].job.slow, 1, 1e-3);
         ck_assert(row->bound_s > 0 && row->bound_s <= row->expected_s);
         ck_assert_msg(strstr(run->verdict, rows[i].verdict) != NULL, "%s: %s", rows[i].why,
                       run->verdict);
@@ -287,6 +339,34 @@ START_TEST(test_suspects) {
 }
 END_TEST
 
+/* What was long ago is forgotten: rank 1 was late in the first twenty calls. */
+START_TEST(test_forgets) {
+    setup();
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_watch_t *w = watch_of(topo, false, 5);
+    char line[1000];
+    for (uint32_t part = 0; part < 2; part++) {
+        ccl_text_t text = {0};
+        for (uint32_t n = 1 + 20 * part; n <= 20 + 40 * part; n++)
+            for (uint32_t rank = 0; rank < 8; rank++)
+                ccl_text_printf(&text, "%s",
+                                call(line, rank, 8, 1, n, 1e6, part || rank == 1 ? 100 : 1100, ""));
+        add(file, "a", text.data);
+        ccl_text_fini(&text);
+        read_new(w, file);
+        ccl_watch_table_t *table = judge(w, false);
+        const char *suspect = table->runs[0].rows[0].suspect;
+        ck_assert_msg(part ? suspect[0] == '\0'
+                           : strstr(suspect, "rank 1 comes late: others wait 1000 us") != NULL,
+                      "%s", suspect);
+        ccl_watch_table_destroy(table);
+    }
+    ccl_watch_destroy(w);
+    ccl_topology_destroy(topo);
+    teardown();
+}
+END_TEST
+
 /* A table after another computes only what is new. */
 START_TEST(test_kept) {
     setup();
@@ -296,7 +376,7 @@ START_TEST(test_kept) {
     ccl_topology_t *topo = topology("dgx-h100*2");
     ctx.work = &work;
     OK(ccl_watch_create(&ctx, topo, NULL, &w, &err));
-    write_job(topo, 2, "RING", 1u << 3 | 1u << 11, -1);
+    write_job(topo, &(job_t){2, "RING", 1u << 3 | 1u << 11, 2, 16, -1, 0});
     ck_assert_uint_eq(read_new(w, file), 192);
     ccl_watch_table_destroy(judge(w, false));
     ck_assert_uint_gt(work.runs, 3);
@@ -328,5 +408,5 @@ START_TEST(test_too_large) {
 }
 END_TEST
 
-RUN_TESTS(test_growing, test_folder, test_refused, test_window, test_suspects, test_kept,
-          test_too_large)
+RUN_TESTS(test_growing, test_folder, test_refused, test_window, test_suspects, test_forgets,
+          test_kept, test_too_large)
