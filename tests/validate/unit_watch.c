@@ -374,8 +374,10 @@ START_TEST(test_kept) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_watch_t *w = NULL;
     ccl_topology_t *topo = topology("dgx-h100*2");
+    ccl_watch_options_t options = CCL_WATCH_OPTIONS_INIT;
     ctx.work = &work;
-    OK(ccl_watch_create(&ctx, topo, NULL, &w, &err));
+    options.window = 4;
+    OK(ccl_watch_create(&ctx, topo, &options, &w, &err));
     write_job(topo, &(job_t){2, "RING", 1u << 3 | 1u << 11, 2, 16, -1, 0});
     ck_assert_uint_eq(read_new(w, file), 192);
     ccl_watch_table_destroy(judge(w, false));
@@ -385,6 +387,44 @@ START_TEST(test_kept) {
     ck_assert_uint_eq(work.runs, 0);
     ck_assert_ptr_nonnull(strstr(table->runs[0].verdict, "3 of 3 sizes slow: "));
     ccl_watch_table_destroy(table);
+    /* Another set of slow sizes is another question. */
+    char line[1000];
+    for (uint32_t n = 100; n < 104; n++)
+        add(file, "a", call(line, 0, 16, 2, n, 16777216, 10, ""));
+    ck_assert_uint_eq(read_new(w, file), 4);
+    table = judge(w, false);
+    ck_assert_uint_gt(work.runs, 0);
+    ck_assert_ptr_nonnull(strstr(table->runs[0].verdict, "2 of 3 sizes slow: "));
+    ccl_watch_table_destroy(table);
+    ccl_watch_destroy(w);
+    ccl_topology_destroy(topo);
+    teardown();
+}
+END_TEST
+
+/* One size of nine is just below the limit: the cluster is healthy rather than anything else. */
+START_TEST(test_healthy) {
+    setup();
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_predictor_t *predictor = NULL;
+    ccl_watch_t *w = watch_of(topo, false, 0);
+    OK(ccl_predictor_create(NULL, topo, NULL, 0, &predictor, &err));
+    for (uint32_t s = 0; s < 9; s++) {
+        ccl_prediction_t p;
+        char line[1000];
+        const double size_bytes = ldexp(1e7, (int)s);
+        OK(ccl_predictor_run(predictor, CCL_ALLREDUCE, 0, size_bytes, NULL, &p, &err));
+        for (uint32_t n = 1; n <= 4; n++)
+            add(file, "a",
+                call(line, 0, 8, 1, n, size_bytes, p.time_s * (s == 4 ? 1.3e6 : 1e6), ""));
+    }
+    ck_assert_uint_eq(read_new(w, file), 36);
+    ccl_watch_table_t *table = judge(w, false);
+    ck_assert_str_eq(table->runs[0].verdict,
+                     "1 of 9 sizes slow: by what the model misses on healthy clusters");
+    ck_assert_double_gt(table->runs[0].probability, 0.5);
+    ccl_watch_table_destroy(table);
+    ccl_predictor_destroy(predictor);
     ccl_watch_destroy(w);
     ccl_topology_destroy(topo);
     teardown();
@@ -409,4 +449,4 @@ START_TEST(test_too_large) {
 END_TEST
 
 RUN_TESTS(test_growing, test_folder, test_refused, test_window, test_suspects, test_forgets,
-          test_kept, test_too_large)
+          test_kept, test_healthy, test_too_large)

@@ -177,12 +177,13 @@ static ccl_status_t diagnose(ccl_watch_t *w, const ccl_watch_run_t *run,
         ccl_diagnose(&w->ctx, part->topo, w->options.profile, &as_log, w->options.channels, false,
                      w->options.registered, &made, err);
     if (status == CCL_OK) {
-        uint32_t c = 0; /* the most probable that is one: some sizes are slow */
-        while (c < made->ncauses && made->causes[c].kind == CCL_CAUSE_HEALTHY)
-            c++;
+        const ccl_cause_t *top = made->ncauses ? &made->causes[0] : NULL;
         free(out->claim);
-        out->claim = strdup(c < made->ncauses ? made->causes[c].claim : made->verdict);
-        out->probability = c < made->ncauses ? made->causes[c].probability : NAN;
+        out->claim = strdup(!top                             ? made->verdict
+                            : top->kind == CCL_CAUSE_HEALTHY ? "by what the model misses on "
+                                                               "healthy clusters"
+                                                             : top->claim);
+        out->probability = top ? top->probability : NAN;
         if (!out->claim)
             status = ccl_fail_nomem(err);
     }
