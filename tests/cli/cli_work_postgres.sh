@@ -19,7 +19,7 @@ rc=0
 if [ $rc -ne 4 ] || [ "$(wc -l <"$dir/err")" -ne 1 ] || grep -q secret "$dir/err"; then say "no server: exit code $rc: $(cat "$dir/err")"; fi
 server_begin
 running=true
-few=3 much=24
+few=3 much=4
 [ -z "${CCL_NIGHTLY:-}" ] || few=100 much=50
 
 # An old notebook moves there; what a tuning finds is the same, and so are its rows.
@@ -61,11 +61,11 @@ timeout -s INT 1 "$ccllab" notebook query 'SELECT pg_sleep(600)' --notebook "$ur
 [ $rc -eq 124 ] || say "a long query and Ctrl-C: exit code $rc"
 
 forget_file "$url"
-#with_workers "$url" $few 80
+with_workers "$url" $few 80
 forget_file "$url"
-#two_submitters "$url" 80
+two_submitters "$url" 80
 forget_file "$url"
-#launched "$url"
+launched "$url"
 forget_file "$url"
 stopped "$url"
 forget_file "$url"
