@@ -16,6 +16,10 @@ for file in $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/
         /(^|[^A-Za-z])(TO[D]O|FIX[M]E|X[X]X)([^A-Za-z]|$)/ { print file ":" FNR ": unfinished work"; n++ }
         END { exit n > 0 }' "$file" || bad=1
 done
+# A shell comment has a blank after its mark; without one it is a command that somebody switched off.
+off=$(find tests tools -type f \( -name '*.sh' -o -path 'tools/*' \) -exec grep -nE '^ *#[^ !]' {} + | grep -vE ':#(include .*)?$' || true)
+[ -z "$off" ] || say "switched off:
+$off"
 # A README for every folder with sources, of tests only at the top and for the house.
 folders() {
     # shellcheck disable=SC2086
