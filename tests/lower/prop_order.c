@@ -7,6 +7,12 @@
 #include "tests/base/nightly.h"
 #include "lower/order/order.h"
 
+#ifdef __SANITIZE_ADDRESS__
+enum { GOSSIPS = 5 }; /* ten times as slow */
+#else
+enum { GOSSIPS = 10 };
+#endif
+
 static const char *const specs[] = {
     "resccl-topo1",
     "heteccl-h20-4+8",
@@ -438,7 +444,7 @@ int main(void) {
     TCase *tcase = tcase_create("order");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_synthesizers, 0, (int)CCL_ARRAY_LEN(specs));
-    tcase_add_loop_test(tcase, test_gossip, 0, nightly() ? 100 : 10);
+    tcase_add_loop_test(tcase, test_gossip, 0, nightly() ? 100 : GOSSIPS);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

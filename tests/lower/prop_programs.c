@@ -7,7 +7,7 @@
 #include "tests/base/nightly.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 7, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
+enum { TRIALS = 4, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
 #else
 enum { TRIALS = 10, NIGHTLY_TRIALS = 60 };
 #endif
@@ -137,7 +137,7 @@ START_TEST(test_random) {
         ccl_schedule_destroy(schedule);
     }
     ck_assert_uint_gt(counts.lowered, trials * 18);
-    ck_assert_uint_gt(counts.several, 5);
+    ck_assert_uint_ge(counts.several * 2, trials);
     ck_assert(_i == 0 || _i == 3 || counts.spread > 0); /* of one kind: nothing to spread */
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);

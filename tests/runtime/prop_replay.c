@@ -12,7 +12,7 @@
    slow, all of them at night only; children start slowly there. */
 enum { PROGRAMS = 1400, OFTEN = 30 };
 #ifdef __SANITIZE_ADDRESS__
-enum { DAILY_PROGRAMS = 400, IN_PROCESSES = 12 };
+enum { DAILY_PROGRAMS = 200, IN_PROCESSES = 12 };
 #else
 enum { DAILY_PROGRAMS = PROGRAMS, IN_PROCESSES = 60 };
 #endif

@@ -8,7 +8,11 @@
 #include "mutants.h"
 #include "tests/base/main.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#define MUTANTS 4000 /* six times as slow */
+#else
 #define MUTANTS 12000
+#endif
 #define SURVIVOR_RUNS 24
 
 /* ---------------------------------------------------------------- programs made here */
@@ -273,10 +277,10 @@ START_TEST(mutants_are_refused_or_right) {
     if (getenv("CCL_TEST_VERBOSE"))
         printf("%u races, %u go wrong; %u others checked\n", tally.races, tally.races_shown,
                tally.checked);
-    ck_assert_uint_ge(tally.mutants, 10000);
-    ck_assert_uint_gt(tally.checked, 100);
+    ck_assert_uint_ge(tally.mutants, MUTANTS * 5 / 6);
+    ck_assert_uint_gt(tally.checked, MUTANTS / 120);
     /* The oracle is sharp: most races that are told do go wrong in a few interleavings. */
-    ck_assert_uint_gt(tally.races, 20);
+    ck_assert_uint_gt(tally.races, MUTANTS / 600);
     ck_assert_msg(tally.races_shown * 10 >= tally.races * 8, "only %u of %u races go wrong",
                   tally.races_shown, tally.races);
     ck_assert_msg(tally.survivors * 100 <= tally.mutants, "%u of %u mutants survive",

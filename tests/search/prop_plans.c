@@ -14,6 +14,8 @@
 #include "tests/topologies/topologies.h"
 
 enum { RESULTS = 128 }; /* ranks that the executor here has room for */
+enum { NIGHTLY_RANKS = 128 };
+static const size_t MOST_READ = (size_t)256 << 20; /* JSON that the library takes */
 
 static const ccl_collective_kind_t kinds[] = {CCL_ALLREDUCE, CCL_ALLGATHER, CCL_REDUCESCATTER,
                                               CCL_ALLTOALL};
@@ -45,7 +47,7 @@ static double time_of(const ccl_topology_t *topo, const ccl_program_t *program, 
     return time_s;
 }
 
-static uint32_t nplans, nread;
+static uint32_t nplans, nread, nlarge;
 
 static void check_plan(const char *name, const ccl_topology_t *topo, const ccl_export_t *x,
                        double size_bytes) {
@@ -65,6 +67,11 @@ static void check_plan(const char *name, const ccl_topology_t *topo, const ccl_e
                       x->program->origin);
     nplans++;
     json_decref(plan);
+    if (text.len > MOST_READ) {
+        ccl_text_fini(&text);
+        nlarge++;
+        return;
+    }
     ck_assert_msg(ccl_program_read_mscclpp("plan", text.data, text.len, &back, &err) == CCL_OK,
                   "%s %s: %s", name, x->program->origin, err.text);
     MUST(ccl_program_verify(NULL, back, NULL, &verdict, e));
@@ -123,7 +130,7 @@ START_TEST(library) {
         if (!in && !(only && strcmp(only, e->name) == 0))
             continue;
         ccl_topology_t *topo = topology(e->name);
-        if (one_type(topo)) {
+        if (one_type(topo) && (only || topo->nranks <= NIGHTLY_RANKS)) {
             clusters++;
             bool large = topo->nranks > 32;
             /* of sizes that ranks share in powers of two: by others MSCCL++ cannot divide */
@@ -137,8 +144,9 @@ START_TEST(library) {
         }
         ccl_topology_destroy(topo);
     }
-    printf("%u clusters, %u plans keep the rules, %u read back\n", clusters, nplans, nread);
-    ck_assert(clusters >= 1 && nplans >= 4 && nread == nplans);
+    printf("%u clusters, %u plans keep the rules, %u read back, %u too large to be read\n", clusters,
+           nplans, nread, nlarge);
+    ck_assert(clusters >= 1 && nplans >= 4 && nread + nlarge == nplans && nlarge * 2 <= nplans);
 }
 END_TEST
 
