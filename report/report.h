@@ -86,12 +86,16 @@ typedef struct ccl_route_class {
 /**
  * Sum up the routes between all ordered pairs of GPUs (channel 0); of at most `max_sources`
  * sources spread evenly over the ranks, 0 for all.
- * @param out  malloc'ed array; caller frees.
+ * @param routes  NULL: made here.
+ * @param out     malloc'ed array; caller frees.
  */
 ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *routes,
                                       uint32_t max_sources, ccl_route_class_t **out,
                                       uint32_t *n_out, uint32_t *sources_out, ccl_error_t *err);
-/** Devices by kind, servers, links by kind, groups, transports, GPU models, routes. */
+/**
+ * Devices by kind, servers, links by kind, groups, transports, GPU models, routes.
+ * @param routes  NULL: made here.
+ */
 ccl_status_t ccl_report_topology(const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const ccl_report_style_t *style, ccl_text_t *out,
                                  ccl_error_t *err);

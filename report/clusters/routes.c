@@ -40,9 +40,9 @@ static ccl_route_class_t *class_find(ccl_route_class_t *classes, uint32_t *n, ui
     return &classes[(*n)++];
 }
 
-ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                      uint32_t max_sources, ccl_route_class_t **out,
-                                      uint32_t *n_out, uint32_t *sources_out, ccl_error_t *err) {
+static ccl_status_t classes_of(const ccl_topology_t *topo, ccl_routes_t *routes,
+                               uint32_t max_sources, ccl_route_class_t **out, uint32_t *n_out,
+                               uint32_t *sources_out, ccl_error_t *err) {
     uint32_t sources = max_sources && max_sources < topo->nranks ? max_sources : topo->nranks;
     uint32_t room = topo->nkinds + 4; /* net, pcie, each kind, no route */
     uint32_t n = 0;
@@ -83,4 +83,17 @@ ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *
     *n_out = n;
     *sources_out = sources;
     return CCL_OK;
+}
+
+ccl_status_t ccl_report_route_classes(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                      uint32_t max_sources, ccl_route_class_t **out,
+                                      uint32_t *n_out, uint32_t *sources_out, ccl_error_t *err) {
+    ccl_routes_t *own = routes ? NULL : ccl_routes_create(topo);
+
+    if (!routes && !own)
+        return ccl_fail_nomem(err);
+    ccl_status_t status =
+        classes_of(topo, routes ? routes : own, max_sources, out, n_out, sources_out, err);
+    ccl_routes_destroy(own);
+    return status;
 }

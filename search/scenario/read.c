@@ -185,7 +185,7 @@ static ccl_status_t read_variation(ccl_scenario_t *s, const ccl_json_at_t *at, c
                   per = ccl_json_member(at, "per"), law = ccl_json_member(at, "law");
     const char *texts[4] = {NULL, NULL, NULL, NULL};
     ccl_error_t own = CCL_ERROR_INIT;
-    ccl_variation_t *v;
+    ccl_variation_t *v = NULL;
     CCL_TRY(ccl_json_object(at, true, err));
     CCL_TRY(ccl_json_only(at, keys, err));
     CCL_TRY(ccl_json_string(&what, true, &texts[0], err));

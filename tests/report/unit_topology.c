@@ -74,6 +74,10 @@ START_TEST(forms) {
         } else {
             ck_assert_ptr_nonnull(strstr(text.data, "gpu"));
         }
+        ccl_text_t again = {0};
+        ck_assert_int_eq(ccl_report_topology(topo, NULL, &style, &again, &err), CCL_OK);
+        ck_assert_str_eq(text.data, again.data);
+        ccl_text_fini(&again);
         ccl_text_fini(&text);
     }
     ccl_routes_destroy(routes);
