@@ -131,6 +131,29 @@ int64_t ccl_maxflow_run(ccl_maxflow_t *flow, uint32_t s, uint32_t t, int64_t mos
 /** After a run that reached the maximum: vertices on s's side of a smallest cut. */
 void ccl_maxflow_side(ccl_maxflow_t *flow, uint32_t s, bool *side);
 
+/**
+ * Cost of a unit on an arc, at least 0; arcs that are given none have 0. Costs count for the two
+ * functions below alone. Flow that grows along ways of least cost only, distances found anew before
+ * each growth, has the least cost of its amount.
+ * @return false: out of memory.
+ * @par Source  Busacker, Gowen 1961 (successive shortest ways).
+ */
+bool ccl_maxflow_cost(ccl_maxflow_t *flow, uint32_t arc, double cost);
+/**
+ * Least cost of a way through what is left of the arcs, those back along the flow too.
+ * @param backward  to s instead of from it.
+ * @param dist      [nvertices] INFINITY: no way.
+ * @return false: out of memory.
+ */
+bool ccl_maxflow_distances(ccl_maxflow_t *flow, uint32_t s, bool backward, double *dist);
+/**
+ * Add flow along ways of least cost only, as much as they hold, at most `most`.
+ * @param dist  of ccl_maxflow_distances() from s, with the flow as it is.
+ * @return what was added; -1: out of memory.
+ */
+int64_t ccl_maxflow_cheapest(ccl_maxflow_t *flow, uint32_t s, uint32_t t, const double *dist,
+                             int64_t most);
+
 /* ---------------------------------------------------------------- linear programs */
 
 /**

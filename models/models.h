@@ -198,7 +198,9 @@ typedef enum ccl_bound_shape {
     CCL_BOUND_SPREAD, /**< every rank's shard to all (AllGather); `weights`: the shards */
     CCL_BOUND_GATHER, /**< the ranks' blocks to the rank `root` */
     CCL_BOUND_PAIRS,  /**< a block per pair of ranks (AllToAll): `pairs` */
-    CCL_BOUND_ALLREDUCE
+    CCL_BOUND_ALLREDUCE,
+    CCL_BOUND_ENDS /**< what each rank needs of each other: `pairs`; what it must send to each:
+                        `sent`; only for bounds over time */
 } ccl_bound_shape_t;
 typedef struct ccl_bound_demand {
     ccl_bound_shape_t shape;
@@ -206,8 +208,9 @@ typedef struct ccl_bound_demand {
                                   Scatter for Gather, Reduce for Broadcast */
     uint32_t root;           /**< GATHER */
     const uint32_t *weights; /**< SPREAD, GATHER: [nranks] whole parts of each rank's shard */
-    const uint32_t *pairs;   /**< PAIRS: [nranks * nranks] whole parts from s to d at s nranks + d;
+    const uint32_t *pairs;   /**< PAIRS, ENDS: [nranks * nranks] whole parts from s to d at s nranks + d;
                                   NULL: 1 for each two */
+    const uint32_t *sent;    /**< ENDS: [nranks * nranks] likewise */
     uint64_t parts;          /**< the message has this many parts */
 } ccl_bound_demand_t;
 
@@ -264,7 +267,7 @@ void ccl_bandwidth_bound_fini(ccl_bandwidth_bound_t *bound);
  * Least seconds before anything that is at `sources` can be at all of `dests`: hops over the
  * model's routes, or any links where switches multicast or reduce; GPUs relay. A hop costs its
  * links' and its transport's latency and the overhead of a send; the first also the launch of the
- * source.
+ * source, the last the least overhead of a receive.
  */
 typedef struct ccl_latency_bound {
     double latency_s;
@@ -279,6 +282,58 @@ typedef struct ccl_latency_bound {
 ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const uint8_t *moves, const char *proto,
                                      ccl_latency_bound_t *out, ccl_error_t *err);
+
+/** A link by which a set is left, and when what must cross can be on it. */
+typedef struct ccl_time_link {
+    uint32_t link;  /**< CCL_NONE: a group's capacity */
+    uint32_t group; /**< CCL_NONE: a link's */
+    double from_s;  /**< no earlier than this */
+    double upto_s;  /**< no later than this long before the end */
+    double Bps;
+} ccl_time_link_t;
+/** Capacity that counts from a time on. */
+typedef struct ccl_time_steps {
+    uint32_t n;
+    double *after_s; /**< [n] ascending */
+    double *Bps;     /**< [n] that come at each */
+} ccl_time_steps_t;
+/**
+ * A cut over time: by time T at most `fixed_bytes` and the sum over `all` of Bps (T - after_s)
+ * have crossed; at least `share` of the message must. Where sums may cross (AllReduce), `least` is
+ * enough once `sums` of the message crosses as sums of several, and those only cross as `joined`
+ * says; between, it falls in proportion.
+ */
+typedef struct ccl_time_cut {
+    double share, least, sums; /**< in messages' sizes */
+    double fixed_bytes;
+    ccl_time_steps_t all, joined;
+    uint32_t nlinks;
+    ccl_time_link_t *links; /**< those of `all` */
+    uint8_t *sources, *dests; /**< [nranks] whose data, and who needs it */
+} ccl_time_cut_t;
+/** Cuts over time of one collective and protocol: each is the best known one at some size. */
+typedef struct ccl_time_bound {
+    uint32_t ncuts;
+    ccl_time_cut_t *cuts;
+    ccl_arena_t arena;
+} ccl_time_bound_t;
+/**
+ * Bound by flows over time: links at their full rates, latencies of links and transports, overheads
+ * of sends, launches; no thread blocks, slots or contention.
+ *
+ * @param routes  borrowed; NULL: made for the call.
+ * @param proto   "Simple", "LL", "LL128": constants of this protocol; NULL: of none.
+ * @param out     finish with ccl_time_bound_fini().
+ * @par Source  Ford, Fulkerson 1958 (flows over time); Hoppe, Tardos 2000 (several sources).
+ */
+ccl_status_t ccl_model_time_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_bound_demand_t *demand,
+                                  const char *proto, ccl_time_bound_t *out, ccl_error_t *err);
+/** Least time of a message of that size, s. @param cut_out  which cut says so; NULL: not asked. */
+double ccl_time_bound_s(const ccl_time_bound_t *bound, double size_bytes,
+                        const ccl_time_cut_t **cut_out);
+/** Frees what it owns; the struct itself is the caller's. */
+void ccl_time_bound_fini(ccl_time_bound_t *bound);
 
 CCL_END_DECLS
 #endif

@@ -5,6 +5,7 @@
  * halving.
  */
 #include "models/bounds/bounds.h"
+#include "models/bounds/time.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -299,9 +300,8 @@ end:
     return status;
 }
 
-/* Sinks that others are symmetric to need no flow of their own. */
-static ccl_status_t choose_sinks(const ccl_capacity_t *c, const uint32_t *weights, uint8_t *skip,
-                                 ccl_error_t *err) {
+ccl_status_t ccl_i_bound_sinks(const ccl_capacity_t *c, const uint32_t *weights, uint8_t *skip,
+                               ccl_error_t *err) {
     const ccl_topology_t *topo = c->topo;
     uint32_t some = 0, fixed = CCL_NONE;
     bool equal = true;
@@ -360,7 +360,7 @@ static ccl_status_t by_cut(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
         }
     }
     if (demand->shape == CCL_BOUND_SPREAD)
-        CCL_TRY_GOTO(choose_sinks(c, weights, skip, err), status, end);
+        CCL_TRY_GOTO(ccl_i_bound_sinks(c, weights, skip, err), status, end);
     for (uint32_t r = 0; r < n; r++) {
         if (skip[r] || (demand->shape == CCL_BOUND_GATHER && r != demand->root))
             continue;

@@ -16,6 +16,22 @@ static double transport_s(const ccl_topology_t *topo, const char *kind, const ch
     return least;
 }
 
+/* Least overhead of the primitive that receives at the end: that of the transport that it receives
+ * from or of one that it sends on to. */
+static double receive_s(const ccl_topology_t *topo, const char *proto) {
+    double least = INFINITY;
+    for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
+        const char *kind =
+            k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
+        for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+            least = fmin(least, ccl_model_transport(topo, kind,
+                                                    proto ? proto
+                                                          : ccl_protocol_name((ccl_protocol_t)p))
+                                    .overhead_s);
+    }
+    return isfinite(least) ? least : 0;
+}
+
 static double hop_s(ccl_routes_t *routes, const double *by_kind, double net_s, double pcie_s,
                     uint32_t s, uint32_t d) {
     const ccl_route_t *route = NULL;
@@ -86,6 +102,7 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
     for (uint32_t k = 0; k < topo->nkinds; k++)
         by_kind[k] = transport_s(topo, topo->kinds[k], proto);
     double net_s = transport_s(topo, "net", proto), pcie_s = transport_s(topo, "pcie", proto);
+    double last_s = receive_s(topo, proto);
     for (uint32_t s = 0; s < n; s++) {
         for (uint32_t d = 0; d < n; d++)
             hop[(size_t)s * n + d] =
@@ -126,8 +143,8 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
         }
         for (uint32_t d = 0; d < n; d++) {
             if (d != s && (!moves || moves[(size_t)s * n + d]) && time[d] < INFINITY &&
-                (out->from == CCL_NONE || time[d] > out->latency_s))
-                *out = (ccl_latency_bound_t){time[d], s, d, hops[d]};
+                (out->from == CCL_NONE || time[d] + last_s > out->latency_s))
+                *out = (ccl_latency_bound_t){time[d] + last_s, s, d, hops[d]};
         }
     }
 end:

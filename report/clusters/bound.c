@@ -153,7 +153,7 @@ static void text_one(const ccl_report_bounds_t *r, uint32_t i, uint32_t rows, cc
         ccl_text_printf(out, "  at %-7s %s us, by %s\n",
                         ccl_format_bytes(b->size_bytes, a, sizeof(a)),
                         ccl_i_us(b->time_s, c, sizeof(c)),
-                        b->bandwidth_s > b->latency.latency_s ? "bandwidth" : "latency");
+                        ccl_bound_by_name(b->by));
     text_witness(topo, &b->bandwidth, rows, out);
 }
 

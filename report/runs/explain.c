@@ -288,7 +288,7 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));
     ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
                     ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),
-                    e->bound.bandwidth_s > e->bound.latency.latency_s ? "bandwidth" : "latency",
+                    ccl_bound_by_name(e->bound.by),
                     ccl_i_gap_text(r->time_s, e->bound.time_s, t[1], sizeof(t[1])));
     if (e->nccl.name)
         ccl_text_printf(out, "  %s   %s us (%s); this is %s of its speed\n", e->nccl.name,

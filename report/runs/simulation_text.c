@@ -355,8 +355,7 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
         if (run->bound)
             ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
                             ccl_i_us(run->bound->time_s, a, sizeof(a)),
-                            run->bound->bandwidth_s > run->bound->latency.latency_s ? "bandwidth"
-                                                                                    : "latency",
+                            ccl_bound_by_name(run->bound->by),
                             ccl_i_gap_text(r->time_s, run->bound->time_s, b, sizeof(b)));
         ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
                         ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));

@@ -323,7 +323,7 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
 /* Seconds that a message of a byte takes at least, links alone. */
 static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
     ccl_bandwidth_bound_t bound;
-    ccl_bound_demand_t demand = {CCL_BOUND_ALLREDUCE, false, 0, NULL, NULL, 1};
+    ccl_bound_demand_t demand = {.shape = CCL_BOUND_ALLREDUCE, .parts = 1};
     uint32_t *weights = calloc(p->n, sizeof *weights);
     if (!weights)
         return ccl_fail_nomem(err);

@@ -27,7 +27,7 @@ ccl_maxflow_t *ccl_i_pack_network(const packing_t *p, bool reversed) {
 ccl_status_t ccl_i_pack_bound_of(const packing_t *p, const uint32_t *weights, bool reversed,
                                  double *seconds_out, ccl_error_t *err) {
     ccl_bandwidth_bound_t bound;
-    ccl_bound_demand_t demand = {CCL_BOUND_SPREAD, reversed, 0, weights, NULL, 1};
+    ccl_bound_demand_t demand = {.reversed = reversed, .weights = weights, .parts = 1};
     CCL_TRY(ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err));
     *seconds_out = p->c->unit_Bps / bound.Bps;
     ccl_bandwidth_bound_fini(&bound);

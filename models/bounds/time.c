@@ -1,0 +1,284 @@
+/* Bounds over time: which sets of sources and destinations to look at for each collective. */
+#include "models/bounds/time.h"
+#include "models/bounds/bounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sets by distance for one GPU, and GPUs looked at where none is like another. */
+enum { MOST_SETS = 8, MOST_SINKS = 64 };
+
+typedef struct job {
+    const ccl_ctx_t *ctx;
+    const ccl_i_time_net_t *net;
+    ccl_i_time_cuts_t *cuts;
+    ccl_i_time_flow_t *flow;
+    const ccl_bound_demand_t *demand;
+    const uint32_t *pairs; /* of the demand */
+    uint8_t *sources, *dests; /* [nranks] */
+    uint8_t *skip, *one;      /* [nranks] */
+    uint32_t *weights;        /* [nranks] */
+    double *far, *thresholds; /* [nvertices], [nranks] */
+    const uint32_t *group_of; /* [nranks] of an AllReduce's messages */
+    uint32_t *group;          /* [nranks] */
+} job_t;
+
+/* Parts from one rank to another. */
+static double pair(const job_t *job, uint32_t s, uint32_t d) {
+    const ccl_bound_demand_t *demand = job->demand;
+    uint32_t n = job->net->c->topo->nranks;
+    if (s == d)
+        return 0;
+    if (demand->shape == CCL_BOUND_PAIRS || demand->shape == CCL_BOUND_ENDS)
+        return job->pairs ? job->pairs[(size_t)s * n + d] : 1;
+    return demand->weights[demand->reversed ? d : s];
+}
+
+static double pairs_share(const void *user, const uint8_t *sources, const uint8_t *dests) {
+    const job_t *job = user;
+    uint32_t n = job->net->c->topo->nranks;
+    double parts = 0;
+    for (uint32_t s = 0; s < n; s++)
+        for (uint32_t d = 0; d < n && sources[s]; d++)
+            parts += dests[d] ? pair(job, s, d) : 0;
+    return parts / (double)job->demand->parts;
+}
+
+/* Each group sends a message at least, or is sent one. */
+static double groups_share(const void *user, const uint8_t *sources, const uint8_t *dests) {
+    const job_t *job = user;
+    uint32_t n = job->net->c->topo->nranks;
+    double groups[2] = {0, 0};
+    for (int side = 0; side < 2; side++) {
+        const uint8_t *set = side ? dests : sources;
+        for (uint32_t r = 0; r < n; r++) {
+            bool seen = !set[r];
+            for (uint32_t q = 0; q < r && !seen; q++)
+                seen = set[q] && job->group[q] == job->group[r];
+            groups[side] += !seen;
+        }
+    }
+    return fmax(groups[0], groups[1]);
+}
+
+static int descending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/*
+ * One GPU and the others by distance: all, then only ever farther ones. `sink`: data come to it;
+ * else they leave it.
+ */
+static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl_error_t *err) {
+    const ccl_i_time_net_t *net = job->net;
+    const ccl_topology_t *topo = net->c->topo;
+    uint32_t n = topo->nranks, nthresholds = 0, kept = 0;
+    uint8_t *others = sink ? job->sources : job->dests;
+    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL, joins, sink,
+                              joins ? groups_share : pairs_share, job};
+    memset(job->one, 0, n);
+    job->one[rank] = 1;
+    CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
+    for (uint32_t r = 0; r < n; r++) {
+        double s = job->far[topo->rank_device[r]] + (sink ? net->launch_s[r] : 0);
+        job->thresholds[r] = r == rank ? -1 : s;
+    }
+    double *sorted = malloc(n * sizeof *sorted);
+    if (!sorted)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < n; r++) {
+        bool counts = r != rank && isfinite(job->thresholds[r]) &&
+                      (joins || pair(job, sink ? r : rank, sink ? rank : r) > 0);
+        if (counts)
+            sorted[nthresholds++] = job->thresholds[r];
+    }
+    qsort(sorted, nthresholds, sizeof *sorted, descending);
+    for (uint32_t i = 0; i < nthresholds; i++)
+        if (kept == 0 || sorted[i] < sorted[kept - 1] * (1 - 1e-9))
+            sorted[kept++] = sorted[i];
+    ccl_status_t status = CCL_OK;
+    for (uint32_t i = 0; i < MOST_SETS && i < kept && status == CCL_OK; i++) {
+        uint32_t at = kept <= MOST_SETS ? i : i * (kept - 1) / (MOST_SETS - 1);
+        memset(job->sources, 0, n);
+        memset(job->dests, 0, n);
+        *(sink ? &job->dests[rank] : &job->sources[rank]) = 1;
+        for (uint32_t r = 0; r < n; r++)
+            others[r] = r != rank && job->thresholds[r] >= sorted[at] &&
+                        isfinite(job->thresholds[r]) &&
+                        (joins || pair(job, sink ? r : rank, sink ? rank : r) > 0);
+        status = ccl_i_time_flow(job->ctx, job->flow, &need, err);
+    }
+    free(sorted);
+    return status;
+}
+
+/* Every GPU that no other is like, as a destination and as a source where asked for. */
+static ccl_status_t all_around(job_t *job, bool sinks, bool sources, bool joins, ccl_error_t *err) {
+    uint32_t n = job->net->c->topo->nranks, nleft = 0, seen = 0;
+    CCL_TRY(ccl_i_bound_sinks(job->net->c, job->weights, job->skip, err));
+    for (uint32_t r = 0; r < n; r++)
+        nleft += !job->skip[r];
+    for (uint32_t r = 0; r < n; r++) {
+        if (job->skip[r])
+            continue;
+        bool chosen = nleft <= MOST_SINKS || seen * MOST_SINKS / nleft !=
+                                                 (seen + 1) * MOST_SINKS / nleft;
+        seen++;
+        if (chosen && sinks)
+            CCL_TRY(around(job, r, true, joins, err));
+        if (chosen && sources)
+            CCL_TRY(around(job, r, false, joins, err));
+    }
+    return CCL_OK;
+}
+
+/* The border of a part, into it or out of it. `late` of vertices that stand for groups: as the
+ * device that they belong to. */
+static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t part, bool sink,
+                           bool joins, bool *late, ccl_error_t *err) {
+    const ccl_capacity_t *c = job->net->c;
+    const ccl_topology_t *topo = c->topo;
+    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL, joins, sink,
+                              joins ? groups_share : pairs_share, job};
+    for (uint32_t v = 0; v < topo->ndevices; v++)
+        late[v] = (level->device_part[v] == part) == sink;
+    for (uint32_t a = 0; a < c->narcs; a++)
+        if (c->arcs[a].link == CCL_NONE && c->arcs[a].from < topo->ndevices)
+            late[c->arcs[a].to] = late[c->arcs[a].from];
+        else if (c->arcs[a].link == CCL_NONE)
+            late[c->arcs[a].from] = late[c->arcs[a].to];
+    for (uint32_t r = 0; r < topo->nranks; r++) {
+        bool inside = level->part_of[r] == part;
+        job->sources[r] = inside != sink;
+        job->dests[r] = inside == sink;
+    }
+    return ccl_i_time_border(job->ctx, job->flow, &need, late, err);
+}
+
+/* The borders of parts, and what an AllReduce's parts send each other. */
+static ccl_status_t levels(job_t *job, bool joins, ccl_error_t *err) {
+    const ccl_capacity_t *c = job->net->c;
+    const ccl_topology_t *topo = c->topo;
+    ccl_cut_levels_t all;
+    bool *late = calloc(c->nvertices + (size_t)1, sizeof *late);
+    if (!late)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_cut_levels_init(&all, topo, err);
+    if (status != CCL_OK) {
+        free(late);
+        return status;
+    }
+    for (uint32_t l = 0; l < all.nlevels; l++) {
+        const ccl_cut_level_t *level = &all.levels[l];
+        bool whole = true, inside = true;
+        for (uint32_t r = 0; r < topo->nranks; r++)
+            whole = whole && level->part_of[r] != CCL_NONE;
+        for (uint32_t v = 0; v < topo->ndevices; v++)
+            inside = inside && (level->device_part[v] != CCL_NONE ||
+                                !(topo->devices[v].multicast || topo->devices[v].reduce));
+        for (uint32_t p = 0; p < level->nparts && l > 0 && status == CCL_OK; p++) {
+            CCL_TRY_GOTO(border(job, level, p, true, joins, late, err), status, end);
+            status = border(job, level, p, false, joins, late, err);
+        }
+        if (joins && whole && inside && level->nparts > 1 && status == CCL_OK)
+            status = ccl_i_time_partition(job->ctx, job->cuts, level->nparts, level->part_of,
+                                          level->device_part, err);
+    }
+end:
+    ccl_cut_levels_fini(&all);
+    free(late);
+    return status;
+}
+
+static ccl_status_t shape(job_t *job, ccl_error_t *err) {
+    const ccl_bound_demand_t *demand = job->demand;
+    const ccl_topology_t *topo = job->net->c->topo;
+    uint32_t n = topo->nranks;
+    bool all = demand->shape == CCL_BOUND_ALLREDUCE ||
+               (demand->shape == CCL_BOUND_PAIRS && !demand->pairs);
+    for (uint32_t r = 0; r < n; r++)
+        job->weights[r] = all || !demand->weights ? 1 : demand->weights[r];
+    if (demand->shape == CCL_BOUND_GATHER)
+        return around(job, demand->root, !demand->reversed, false, err);
+    if (demand->shape == CCL_BOUND_SPREAD)
+        return all_around(job, !demand->reversed, demand->reversed, false, err);
+    if (demand->shape == CCL_BOUND_PAIRS || demand->shape == CCL_BOUND_ENDS) {
+        for (uint32_t r = 0; r < n && demand->pairs; r++)
+            job->weights[r] = r; /* none is like another */
+        job->pairs = demand->pairs;
+        CCL_TRY(all_around(job, true, demand->shape == CCL_BOUND_PAIRS, false, err));
+        if (demand->shape == CCL_BOUND_PAIRS)
+            CCL_TRY(levels(job, false, err));
+        job->pairs = demand->sent;
+        return demand->shape == CCL_BOUND_PAIRS ? CCL_OK : all_around(job, false, true, false, err);
+    }
+    for (int servers = 0; servers < (topo->nservers > 1 ? 2 : 1); servers++) {
+        for (uint32_t r = 0; r < n; r++) {
+            uint32_t server = topo->devices[topo->rank_device[r]].server;
+            job->group[r] = servers && server != CCL_NONE ? n + server : r;
+        }
+        CCL_TRY(all_around(job, true, true, true, err));
+        if (servers + 1 == (topo->nservers > 1 ? 2 : 1))
+            return levels(job, true, err);
+    }
+    return CCL_OK;
+}
+
+static bool job_init(job_t *job) {
+    size_t n = job->net->c->topo->nranks + (size_t)1;
+    job->flow = ccl_i_time_flow_create(job->cuts);
+    job->sources = calloc(n, 1);
+    job->dests = calloc(n, 1);
+    job->skip = calloc(n, 1);
+    job->one = calloc(n, 1);
+    job->weights = calloc(n, sizeof *job->weights);
+    job->group = calloc(n, sizeof *job->group);
+    job->far = malloc((job->net->c->nvertices + (size_t)1) * sizeof *job->far);
+    job->thresholds = malloc(n * sizeof *job->thresholds);
+    return job->flow && job->sources && job->dests && job->skip && job->one && job->weights &&
+           job->group && job->far && job->thresholds;
+}
+
+static void job_fini(job_t *job) {
+    ccl_i_time_flow_destroy(job->flow);
+    free(job->sources);
+    free(job->dests);
+    free(job->skip);
+    free(job->one);
+    free(job->weights);
+    free(job->group);
+    free(job->far);
+    free(job->thresholds);
+}
+
+ccl_status_t ccl_model_time_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_bound_demand_t *demand,
+                                  const char *proto, ccl_time_bound_t *out, ccl_error_t *err) {
+    ccl_capacity_t *c = NULL;
+    ccl_i_time_net_t net = {0};
+    ccl_i_time_cuts_t cuts = {0};
+    ccl_status_t status;
+    memset(out, 0, sizeof *out);
+    ccl_arena_init(&out->arena);
+    if (topo->nranks < 2 || demand->parts == 0)
+        return CCL_OK;
+    CCL_TRY(ccl_capacity_create(topo, &c, err));
+    status = ccl_i_time_net_init(&net, c, routes, proto, err);
+    if (status == CCL_OK) {
+        job_t job = {.ctx = ctx, .net = &net, .cuts = &cuts, .demand = demand};
+        status = ccl_i_time_cuts_init(&cuts, &net, out, err);
+        if (status == CCL_OK && !job_init(&job))
+            status = ccl_fail_nomem(err);
+        if (status == CCL_OK)
+            status = shape(&job, err);
+        job_fini(&job);
+        ccl_i_time_cuts_fini(&cuts);
+        ccl_i_time_net_fini(&net);
+    }
+    ccl_capacity_destroy(c);
+    if (status != CCL_OK)
+        ccl_time_bound_fini(out);
+    return status;
+}

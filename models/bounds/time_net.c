@@ -1,0 +1,320 @@
+/*
+ * When what leaves a GPU can be where. Data use all links of a route at once and arrive after the
+ * latencies of them all; so an arc that enters a GPU carries the whole delay of the shortest route
+ * that ends with it, and all other arcs have none.
+ */
+#include "models/bounds/time.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a way has passed so far; what is passed by neither counts as its first link's kind. */
+enum { BY_SWITCH = 1, BY_NET = 2, BY_PCIE = 4, WAYS = 8 };
+
+/* The least of all transports; and whether any cuts primitives into slices. */
+static double least_overhead(ccl_i_time_net_t *net) {
+    const ccl_topology_t *topo = net->c->topo;
+    double least = INFINITY;
+    for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
+        const char *kind =
+            k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
+        ccl_transport_t t = ccl_model_transport(topo, kind, net->proto);
+        least = fmin(least, t.overhead_s);
+        net->sliced |= t.slices > 1 || isfinite(t.slice_bytes);
+    }
+    return isfinite(least) ? least : 0;
+}
+
+static bool enters_gpu(const ccl_i_time_net_t *net, uint32_t arc) {
+    uint32_t link = net->c->arcs[arc].link;
+    return link != CCL_NONE &&
+           net->c->topo->devices[net->c->topo->links[link].to].kind == CCL_DEVICE_GPU;
+}
+static bool leaves_gpu(const ccl_i_time_net_t *net, uint32_t arc) {
+    uint32_t link = net->c->arcs[arc].link;
+    return link != CCL_NONE &&
+           net->c->topo->devices[net->c->topo->links[link].from].kind == CCL_DEVICE_GPU;
+}
+
+/* Delays, overheads and bytes on the wire of the routes that there are. */
+static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_error_t *err) {
+    const ccl_topology_t *topo = net->c->topo;
+    uint32_t base = net->c->narcs - topo->nlinks; /* arcs of links come last */
+    const char *kind = NULL;
+    ccl_transport_t t = {0};
+    for (uint32_t s = 0; s < topo->nranks; s++) {
+        for (uint32_t d = 0; d < topo->nranks; d++) {
+            uint32_t period = s == d || ccl_routes_width(routes, s, d) == 0
+                                  ? 0
+                                  : ccl_routes_period(routes, s, d);
+            for (uint32_t channel = 0; channel < period; channel++) {
+                const ccl_route_t *route = NULL;
+                CCL_TRY(ccl_routes_get(routes, s, d, channel, &route, err));
+                const char *own = ccl_model_route_kind(topo, route);
+                if (!kind || strcmp(kind, own) != 0)
+                    t = ccl_model_transport(topo, own, net->proto);
+                kind = own;
+                double *delay = &net->delay_s[base + route->links[route->nlinks - 1]];
+                double *overhead = &net->overhead_s[base + route->links[0]];
+                *delay = fmin(*delay, route->latency_s + t.latency_s);
+                *overhead = fmin(*overhead, t.overhead_s);
+                for (uint32_t i = 0; i < route->nlinks; i++)
+                    net->wire[base + route->links[i]] =
+                        fmin(net->wire[base + route->links[i]], t.wire);
+            }
+        }
+    }
+    return CCL_OK;
+}
+
+/*
+ * Ways of switch connections: any path through devices that are no GPUs, a switch among them.
+ * at[v * WAYS + w]: least latency from a GPU to v, or, backward, from v to a GPU.
+ */
+static void ways(const ccl_topology_t *topo, bool backward, double *at) {
+    for (uint32_t i = 0; i < topo->ndevices * WAYS; i++)
+        at[i] = i % WAYS == 0 && topo->devices[i / WAYS].kind == CCL_DEVICE_GPU ? 0 : INFINITY;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t l = 0; l < topo->nlinks; l++) {
+            const ccl_link_t *link = &topo->links[l];
+            uint32_t u = backward ? link->to : link->from, v = backward ? link->from : link->to;
+            const char *kind = topo->kinds[link->kind];
+            uint32_t by = strcmp(kind, "net") == 0 ? BY_NET : strcmp(kind, "pcie") == 0 ? BY_PCIE : 0;
+            if (topo->devices[v].kind == CCL_DEVICE_GPU)
+                continue;
+            by |= topo->devices[v].kind == CCL_DEVICE_SWITCH ? BY_SWITCH : 0;
+            for (uint32_t w = 0; w < WAYS; w++) {
+                double s = at[u * WAYS + w] + link->latency_s;
+                if (s < at[v * WAYS + (w | by)]) {
+                    at[v * WAYS + (w | by)] = s;
+                    more = true;
+                }
+            }
+        }
+    }
+}
+
+/* The least constants of the transports of switch connections of such a way. */
+static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way) {
+    const ccl_topology_t *topo = net->c->topo;
+    const char *want = way & BY_NET ? "net" : way & BY_PCIE ? "pcie" : NULL;
+    ccl_transport_t least = {.latency_s = INFINITY, .overhead_s = INFINITY, .wire = INFINITY};
+    for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
+        const char *kind =
+            k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
+        if (want && strncmp(kind, want, strlen(want)) != 0)
+            continue;
+        ccl_transport_t t = ccl_model_transport(topo, kind, net->proto);
+        least.latency_s = fmin(least.latency_s, t.latency_s);
+        least.overhead_s = fmin(least.overhead_s, t.overhead_s);
+        least.wire = fmin(least.wire, t.wire);
+    }
+    return least;
+}
+
+static void by_ways(ccl_i_time_net_t *net, double *at) {
+    const ccl_topology_t *topo = net->c->topo;
+    uint32_t base = net->c->narcs - topo->nlinks;
+    ccl_transport_t of[WAYS], any = of_way(net, 0);
+    for (uint32_t w = 0; w < WAYS; w++)
+        of[w] = of_way(net, w);
+    for (int backward = 0; backward < 2; backward++) {
+        ways(topo, backward, at);
+        for (uint32_t l = 0; l < topo->nlinks; l++) {
+            const ccl_link_t *link = &topo->links[l];
+            uint32_t arc = base + l, from = backward ? link->to : link->from;
+            const char *kind = topo->kinds[link->kind];
+            uint32_t by = strcmp(kind, "net") == 0 ? BY_NET : strcmp(kind, "pcie") == 0 ? BY_PCIE : 0;
+            net->wire[arc] = fmin(net->wire[arc], any.wire);
+            for (uint32_t w = 0; w < WAYS; w++) {
+                double s = at[from * WAYS + w] + link->latency_s;
+                if (!(w & BY_SWITCH) || !isfinite(s))
+                    continue;
+                if (!backward && enters_gpu(net, arc))
+                    net->delay_s[arc] = fmin(net->delay_s[arc], s + of[w | by].latency_s);
+                if (backward && leaves_gpu(net, arc))
+                    net->overhead_s[arc] = fmin(net->overhead_s[arc], of[w | by].overhead_s);
+            }
+        }
+    }
+}
+
+static ccl_status_t incidence(ccl_i_time_net_t *net, ccl_error_t *err) {
+    const ccl_capacity_t *c = net->c;
+    for (int in = 0; in < 2; in++) {
+        uint32_t *first =
+            ccl_arena_alloc(&net->arena, c->nvertices + (size_t)2, sizeof *first);
+        uint32_t *arcs = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *arcs);
+        if (!first || !arcs)
+            return ccl_fail_nomem(err);
+        for (uint32_t v = 0; v <= c->nvertices + 1; v++)
+            first[v] = 0;
+        for (uint32_t a = 0; a < c->narcs; a++)
+            first[(in ? c->arcs[a].to : c->arcs[a].from) + 2]++;
+        for (uint32_t v = 2; v <= c->nvertices + 1; v++)
+            first[v] += first[v - 1];
+        for (uint32_t a = 0; a < c->narcs; a++)
+            arcs[first[(in ? c->arcs[a].to : c->arcs[a].from) + 1]++] = a;
+        *(in ? &net->in_first : &net->out_first) = first;
+        *(in ? &net->in_arcs : &net->out_arcs) = arcs;
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
+                                 ccl_routes_t *routes, const char *proto, ccl_error_t *err) {
+    const ccl_topology_t *topo = c->topo;
+    ccl_routes_t *own = NULL;
+    ccl_status_t status = CCL_OK;
+    *net = (ccl_i_time_net_t){.c = c, .proto = proto};
+    ccl_arena_init(&net->arena);
+    net->delay_s = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *net->delay_s);
+    net->overhead_s = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *net->overhead_s);
+    net->launch_s = ccl_arena_alloc(&net->arena, topo->nranks + (size_t)1, sizeof *net->launch_s);
+    net->wire = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *net->wire);
+    double *at = ccl_arena_alloc(&net->arena, topo->ndevices * (size_t)WAYS + 1, sizeof *at);
+    if (!net->delay_s || !net->overhead_s || !net->launch_s || !net->wire || !at) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    double least = least_overhead(net);
+    for (uint32_t v = 0; v < topo->ndevices; v++)
+        net->able |= topo->devices[v].multicast || topo->devices[v].reduce;
+    for (uint32_t r = 0; r < topo->nranks; r++)
+        net->launch_s[r] = ccl_model_launch_s(topo, r, proto);
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        net->delay_s[a] = enters_gpu(net, a) ? INFINITY : 0;
+        net->overhead_s[a] = leaves_gpu(net, a) ? INFINITY : 0;
+        net->wire[a] = c->arcs[a].link == CCL_NONE ? ccl_model_wire(topo, proto) : INFINITY;
+    }
+    net->last_s = net->sliced ? 0 : least;
+    if (!routes)
+        routes = own = ccl_routes_create(topo);
+    if (!routes)
+        CCL_TRY_GOTO(ccl_fail_nomem(err), status, end);
+    CCL_TRY_GOTO(by_routes(net, routes, err), status, end);
+    if (net->able)
+        by_ways(net, at);
+    status = incidence(net, err);
+end:
+    ccl_routes_destroy(own);
+    if (status != CCL_OK)
+        ccl_i_time_net_fini(net);
+    return status;
+}
+
+void ccl_i_time_net_fini(ccl_i_time_net_t *net) {
+    ccl_arena_fini(&net->arena);
+    memset(net, 0, sizeof *net);
+}
+
+/* What an arc takes of a byte's time, forward (with the overhead that comes before a first slice)
+ * or backward. */
+static double passage(const ccl_i_time_net_t *net, bool backward, uint32_t arc) {
+    return net->delay_s[arc] + (backward && net->sliced ? 0 : net->overhead_s[arc]);
+}
+
+static bool joins_at(const ccl_i_time_net_t *net, bool backward, uint32_t v) {
+    const ccl_topology_t *topo = net->c->topo;
+    if (v >= topo->ndevices)
+        return false;
+    const ccl_device_t *d = &topo->devices[v];
+    return d->kind == CCL_DEVICE_GPU || (backward ? d->multicast : d->reduce);
+}
+
+/* A vertex's two earliest times, of different groups. */
+typedef struct two {
+    double s[2];
+    uint32_t group[2];
+} two_t;
+
+/* Take a time; true: it is one of the two. */
+static bool take(two_t *v, double s, uint32_t group) {
+    if (!(s < v->s[0]) && !(s < v->s[1]))
+        return false;
+    if (group == v->group[0]) {
+        if (!(s < v->s[0]))
+            return false;
+        v->s[0] = s;
+    } else if (s < v->s[0]) {
+        v->s[1] = v->s[0];
+        v->group[1] = v->group[0];
+        v->s[0] = s;
+        v->group[0] = group;
+    } else {
+        v->s[1] = s;
+        v->group[1] = group;
+    }
+    return true;
+}
+
+ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
+                              const uint32_t *group_of, double *first, double *several,
+                              ccl_error_t *err) {
+    const ccl_capacity_t *c = net->c;
+    const ccl_topology_t *topo = c->topo;
+    const uint32_t *start = backward ? net->in_first : net->out_first;
+    const uint32_t *arcs = backward ? net->in_arcs : net->out_arcs;
+    size_t nv = c->nvertices, nqueue = 0;
+    two_t *at = malloc((nv + 1) * sizeof *at);
+    uint32_t *queue = malloc((nv + 1) * sizeof *queue), *next = malloc((nv + 1) * sizeof *next);
+    uint8_t *queued = calloc(nv + 1, 1);
+    ccl_status_t status = at && queue && next && queued ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t v = 0; v < nv && status == CCL_OK; v++)
+        at[v] = (two_t){{INFINITY, INFINITY}, {CCL_NONE, CCL_NONE}};
+    for (uint32_t r = 0; r < topo->nranks && status == CCL_OK; r++) {
+        uint32_t v = topo->rank_device[r];
+        if (!set[r])
+            continue;
+        take(&at[v], backward ? net->last_s : net->launch_s[r], group_of ? group_of[r] : r);
+        queue[nqueue++] = v;
+        queued[v] = 1;
+    }
+    /* Rounds of corrections, as in Bellman and Ford. */
+    for (; nqueue > 0 && status == CCL_OK;) {
+        size_t n = 0;
+        for (size_t i = 0; i < nqueue; i++) {
+            uint32_t u = queue[i];
+            queued[u] = 0;
+            for (uint32_t j = start[u]; j < start[u + 1]; j++) {
+                const ccl_capacity_arc_t *arc = &c->arcs[arcs[j]];
+                uint32_t v = backward ? arc->from : arc->to;
+                double s = passage(net, backward, arcs[j]);
+                bool better = at[u].s[0] < INFINITY && isfinite(s) &&
+                              take(&at[v], at[u].s[0] + s, at[u].group[0]);
+                better |= at[u].s[1] < INFINITY && isfinite(s) &&
+                          take(&at[v], at[u].s[1] + s, at[u].group[1]);
+                if (better && !queued[v]) {
+                    queued[v] = 1;
+                    next[n++] = v;
+                }
+            }
+        }
+        memcpy(queue, next, n * sizeof *queue);
+        nqueue = n;
+    }
+    for (uint32_t v = 0; v < nv && status == CCL_OK; v++) {
+        first[v] = at[v].s[0];
+        if (several)
+            several[v] = joins_at(net, backward, v) ? at[v].s[1] : INFINITY;
+    }
+    for (bool more = several && status == CCL_OK; more;) {
+        more = false;
+        for (uint32_t a = 0; a < c->narcs; a++) {
+            uint32_t u = backward ? c->arcs[a].to : c->arcs[a].from;
+            uint32_t v = backward ? c->arcs[a].from : c->arcs[a].to;
+            double s = several[u] + passage(net, backward, a);
+            if (s < several[v]) {
+                several[v] = s;
+                more = true;
+            }
+        }
+    }
+    free(at);
+    free(queue);
+    free(next);
+    free(queued);
+    return status;
+}

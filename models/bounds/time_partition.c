@@ -1,0 +1,79 @@
+/*
+ * AllReduce between the parts of a partition, over time. Each element passes between k parts at
+ * least 2 (k - 1) times (allreduce.c). Where J of the messages that arrive are sums of several
+ * parts, at least k - J parts get all others one by one: (k - J)(k - 1) + J messages; and sums only
+ * travel once two parts' data have met.
+ */
+#include "models/bounds/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct arrays {
+    double *earliest, *several, *latest; /* [nvertices] */
+    bool *late;                          /* [nvertices] */
+    uint8_t *set;                        /* [nranks] */
+} arrays_t;
+
+/* Vertices of a part are early, all others late; those that stand for groups go with their device.
+ */
+static void split(const ccl_capacity_t *c, const uint32_t *device_part, uint32_t part, bool *late) {
+    for (uint32_t v = 0; v < c->topo->ndevices; v++)
+        late[v] = device_part[v] != part;
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        const ccl_capacity_arc_t *arc = &c->arcs[a];
+        if (arc->link != CCL_NONE)
+            continue;
+        if (arc->from < c->topo->ndevices)
+            late[arc->to] = late[arc->from];
+        else
+            late[arc->from] = late[arc->to];
+    }
+}
+
+static ccl_status_t parts(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_t nparts,
+                          const uint32_t *part_of, const uint32_t *device_part, arrays_t *w,
+                          ccl_error_t *err) {
+    const ccl_i_time_net_t *net = cuts->net;
+    uint32_t n = net->c->topo->nranks;
+    double k = nparts;
+    memset(w->set, 1, n);
+    CCL_TRY(ccl_i_time_reach(net, false, w->set, part_of, w->earliest, w->several, err));
+    for (uint32_t p = 0; p < nparts; p++) {
+        CCL_TRY(ccl_ctx_poll(ctx, NULL));
+        for (uint32_t r = 0; r < n; r++)
+            w->set[r] = part_of[r] != p;
+        CCL_TRY(ccl_i_time_reach(net, true, w->set, NULL, w->latest, NULL, err));
+        split(net->c, device_part, p, w->late);
+        ccl_i_time_side_t side = {.late = w->late,
+                                  .earliest = w->earliest,
+                                  .latest = w->latest,
+                                  .several_earliest = w->several};
+        CCL_TRY(ccl_i_time_leave(cuts, &side, err));
+    }
+    memset(w->set, 1, n);
+    ccl_i_time_needed_t needed = {.share = k * (k - 1),
+                                  .least = 2 * (k - 1),
+                                  .sums = k - 1,
+                                  .sources = w->set,
+                                  .dests = w->set};
+    return ccl_i_time_cut(cuts, &needed, err);
+}
+
+ccl_status_t ccl_i_time_partition(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_t nparts,
+                                  const uint32_t *part_of, const uint32_t *device_part,
+                                  ccl_error_t *err) {
+    size_t nv = cuts->net->c->nvertices + (size_t)1;
+    arrays_t w = {malloc(nv * sizeof *w.earliest), malloc(nv * sizeof *w.several),
+                  malloc(nv * sizeof *w.latest), calloc(nv, sizeof *w.late),
+                  calloc(cuts->net->c->topo->nranks + (size_t)1, 1)};
+    ccl_status_t status = w.earliest && w.several && w.latest && w.late && w.set
+                              ? parts(ctx, cuts, nparts, part_of, device_part, &w, err)
+                              : ccl_fail_nomem(err);
+    free(w.earliest);
+    free(w.several);
+    free(w.latest);
+    free(w.late);
+    free(w.set);
+    return status;
+}
