@@ -116,7 +116,7 @@ typedef struct ccl_i_args {
         bool combine, unshared;
     } moe;
     bool path, no_what_if; /**< of `explain` */
-    bool unicast, no_verify, all, blocks;
+    bool unicast, no_verify, all, blocks, over_time;
     /* and the rest of the line */
     ccl_i_list_t inputs;
     ccl_i_list_t given;       /**< names of the options on the line */

@@ -141,6 +141,8 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"all", 0, KIND_FLAG, AT(all), NULL,
      "every order, allocation and granularity of which none is named", NULL},
+    {"over-time", 0, KIND_FLAG, AT(over_time), NULL,
+     "a table of the bounds over the size, 1K to 1G", NULL},
     {"all@failover", 0, KIND_FLAG, AT(all), NULL,
      "ask all again after each failure, however slow they are on the whole cluster", NULL},
     {"all@notebook", 0, KIND_FLAG, AT(all), NULL, "every point, not only those of other builds",

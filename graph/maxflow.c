@@ -25,7 +25,7 @@ struct ccl_maxflow {
     uint32_t *queue; /* [nvertices] also the path of halves */
     double *cost;    /* [nhalves / 2]; NULL: none has one */
     size_t cap_cost;
-    bool *shut;      /* [nhalves] not on a way of least cost; NULL: all count */
+    bool *shut; /* [nhalves] not on a way of least cost; NULL: all count */
     size_t cap_shut;
 };
 

@@ -208,10 +208,10 @@ typedef struct ccl_bound_demand {
                                   Scatter for Gather, Reduce for Broadcast */
     uint32_t root;           /**< GATHER */
     const uint32_t *weights; /**< SPREAD, GATHER: [nranks] whole parts of each rank's shard */
-    const uint32_t *pairs;   /**< PAIRS, ENDS: [nranks * nranks] whole parts from s to d at s nranks + d;
-                                  NULL: 1 for each two */
-    const uint32_t *sent;    /**< ENDS: [nranks * nranks] likewise */
-    uint64_t parts;          /**< the message has this many parts */
+    const uint32_t *pairs; /**< PAIRS, ENDS: [nranks * nranks] whole parts from s to d at s nranks +
+                              d; NULL: 1 for each two */
+    const uint32_t *sent;  /**< ENDS: [nranks * nranks] likewise */
+    uint64_t parts;        /**< the message has this many parts */
 } ccl_bound_demand_t;
 
 /** A fraction; den 0: none. */
@@ -308,7 +308,7 @@ typedef struct ccl_time_cut {
     double fixed_bytes;
     ccl_time_steps_t all, joined;
     uint32_t nlinks;
-    ccl_time_link_t *links; /**< those of `all` */
+    ccl_time_link_t *links;   /**< those of `all` */
     uint8_t *sources, *dests; /**< [nranks] whose data, and who needs it */
 } ccl_time_cut_t;
 /** Cuts over time of one collective and protocol: each is the best known one at some size. */

@@ -150,6 +150,7 @@ typedef struct ccl_report_bounds {
     uint32_t nbounds;
     const ccl_collective_t *const *collectives; /**< [nbounds] */
     const ccl_bound_t *bounds;                  /**< [nbounds] */
+    bool over_time; /**< text and CSV: each as a table over the size */
 } ccl_report_bounds_t;
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);

@@ -239,8 +239,8 @@ static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         if (p == 0 || far.latency_s < made->latency.latency_s)
             made->latency = far;
         if (cuts)
-            status = ccl_model_time_bound(ctx, topo, routes, &shaped.demand, of->proto, &of->time,
-                                          err);
+            status =
+                ccl_model_time_bound(ctx, topo, routes, &shaped.demand, of->proto, &of->time, err);
     }
 end:
     shaped_fini(&shaped);

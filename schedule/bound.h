@@ -27,7 +27,8 @@ typedef enum ccl_bound_by {
     CCL_BOUND_BY_BANDWIDTH,
     CCL_BOUND_BY_TIME /**< a cut over time */
 } ccl_bound_by_t;
-const char *ccl_bound_by_name(ccl_bound_by_t by); /**< "latency", "bandwidth", "over time"; static */
+const char *
+ccl_bound_by_name(ccl_bound_by_t by); /**< "latency", "bandwidth", "over time"; static */
 
 /** The bound of programs of one protocol. */
 typedef struct ccl_bound_proto {

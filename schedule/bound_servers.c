@@ -265,7 +265,8 @@ static ccl_status_t solve(const ccl_ctx_t *ctx, const servers_t *s, const ccl_co
     }
     for (size_t i = 0; i < n * n && status == CCL_OK; i++)
         pairs[i] = (uint32_t)fmin(share[i] * CCL_I_BOUND_PARTS * (1 - ROUNDING), UINT32_MAX / 2);
-    ccl_bound_demand_t demand = {.shape = CCL_BOUND_PAIRS, .pairs = pairs, .parts = CCL_I_BOUND_PARTS};
+    ccl_bound_demand_t demand = {
+        .shape = CCL_BOUND_PAIRS, .pairs = pairs, .parts = CCL_I_BOUND_PARTS};
     if (status == CCL_OK)
         status = ccl_model_bandwidth_bound(ctx, s->small, &demand, &one, err);
     if (status == CCL_OK && one.proof == CCL_BOUND_LENGTHS && one.Bps < best->Bps * (1 - 1e-6)) {

@@ -56,6 +56,7 @@ static ccl_status_t bound(ccl_i_cli_t *cli, bound_t *b, ccl_error_t *err) {
     about.nbounds = b->n;
     about.collectives = (const ccl_collective_t *const *)b->collectives;
     about.bounds = b->bounds;
+    about.over_time = cli->args.over_time;
     status = ccl_report_bounds(&about, &cli->style, &text, err);
     if (status == CCL_OK)
         status = ccl_i_emit(cli, &text, err);
@@ -71,20 +72,23 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",       "degrade", "scale", "set",
-                                      "profile",  "collective", "demand",  "root",  "size",
-                                      "proto",    "rows",       NULL};
+static const char *const accepts[] = {"topology", "fail",       "degrade",   "scale", "set",
+                                      "profile",  "collective", "demand",    "root",  "size",
+                                      "proto",    "rows",       "over-time", NULL};
 const ccl_i_command_t ccl_i_cmd_bound = {
     .name = "bound",
     .usage = "--topology SPEC [--collective NAME[,NAME...]] [options]",
     .summary = "how fast a collective can be at all, and which links stand in the way",
     .details =
-        "Two bounds hold for every schedule: latency, how far apart the farthest GPUs are, and\n"
+        "Three bounds hold for every schedule: latency, how far apart the farthest GPUs are;\n"
         "bandwidth, what must pass the tightest cut (or partition) over what can, as an exact\n"
-        "fraction where it is one. Without --collective for each collective; with --size the\n"
-        "time that no schedule beats. --proto takes that protocol's latencies, else the least\n"
-        "of the three count. docs/bounds.md has the theory.\n",
+        "fraction where it is one; and cuts over time, what can pass a cut between the earliest\n"
+        "time at which its links can have any of it and the latest at which that is of use.\n"
+        "Without --collective for each collective; with --size the time that no schedule beats,\n"
+        "and which cut says so; with --over-time a table over the size. --proto takes that\n"
+        "protocol's constants, else the fastest protocol counts. docs/bounds.md has the theory.\n",
     .examples = "ccllab bound -t heteccl-h20-4+8 -c allgather,allreduce --size 1G\n"
+                "ccllab bound -t \"dgx-h100*2\" -c allreduce --over-time\n"
                 "ccllab bound -t \"dgx-h100*2\" -c allreduce --size 1G --degrade nic:0=50%\n",
     .accepts = accepts,
     .run = run,

@@ -24,10 +24,10 @@ static double receive_s(const ccl_topology_t *topo, const char *proto) {
         const char *kind =
             k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
         for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
-            least = fmin(least, ccl_model_transport(topo, kind,
-                                                    proto ? proto
-                                                          : ccl_protocol_name((ccl_protocol_t)p))
-                                    .overhead_s);
+            least =
+                fmin(least, ccl_model_transport(
+                                topo, kind, proto ? proto : ccl_protocol_name((ccl_protocol_t)p))
+                                .overhead_s);
     }
     return isfinite(least) ? least : 0;
 }

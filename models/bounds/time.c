@@ -15,7 +15,7 @@ typedef struct job {
     ccl_i_time_cuts_t *cuts;
     ccl_i_time_flow_t *flow;
     const ccl_bound_demand_t *demand;
-    const uint32_t *pairs; /* of the demand */
+    const uint32_t *pairs;    /* of the demand */
     uint8_t *sources, *dests; /* [nranks] */
     uint8_t *skip, *one;      /* [nranks] */
     uint32_t *weights;        /* [nranks] */
@@ -76,8 +76,9 @@ static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl
     const ccl_topology_t *topo = net->c->topo;
     uint32_t n = topo->nranks, nthresholds = 0, kept = 0;
     uint8_t *others = sink ? job->sources : job->dests;
-    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL, joins, sink,
-                              joins ? groups_share : pairs_share, job};
+    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
+                              joins,        sink,       joins ? groups_share : pairs_share,
+                              job};
     memset(job->one, 0, n);
     job->one[rank] = 1;
     CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
@@ -123,8 +124,8 @@ static ccl_status_t all_around(job_t *job, bool sinks, bool sources, bool joins,
     for (uint32_t r = 0; r < n; r++) {
         if (job->skip[r])
             continue;
-        bool chosen = nleft <= MOST_SINKS || seen * MOST_SINKS / nleft !=
-                                                 (seen + 1) * MOST_SINKS / nleft;
+        bool chosen =
+            nleft <= MOST_SINKS || seen * MOST_SINKS / nleft != (seen + 1) * MOST_SINKS / nleft;
         seen++;
         if (chosen && sinks)
             CCL_TRY(around(job, r, true, joins, err));
@@ -140,8 +141,9 @@ static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t pa
                            bool joins, bool *late, ccl_error_t *err) {
     const ccl_capacity_t *c = job->net->c;
     const ccl_topology_t *topo = c->topo;
-    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL, joins, sink,
-                              joins ? groups_share : pairs_share, job};
+    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
+                              joins,        sink,       joins ? groups_share : pairs_share,
+                              job};
     for (uint32_t v = 0; v < topo->ndevices; v++)
         late[v] = (level->device_part[v] == part) == sink;
     for (uint32_t a = 0; a < c->narcs; a++)

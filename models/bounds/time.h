@@ -55,7 +55,7 @@ typedef struct ccl_i_time_needed {
 typedef struct ccl_i_time_cuts {
     const ccl_i_time_net_t *net;
     ccl_time_bound_t *out;
-    double *best_s; /* [CCL_I_TIME_SIZES] */
+    double *best_s;                   /* [CCL_I_TIME_SIZES] */
     struct ccl_i_time_step *steps[2]; /* of the cut in hand: all, and those that sums can take */
     ccl_time_link_t *links;
     double fixed_bytes;

@@ -113,8 +113,8 @@ typedef struct window {
 static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *side, uint32_t arc,
                           bool joined) {
     uint32_t u = net->c->arcs[arc].from, v = net->c->arcs[arc].to;
-    const double *earliest = joined && side->several_earliest ? side->several_earliest
-                                                              : side->earliest;
+    const double *earliest =
+        joined && side->several_earliest ? side->several_earliest : side->earliest;
     const double *latest = joined && side->several_latest ? side->several_latest : side->latest;
     double delay = net->delay_s[arc];
     window_t w = {.from_s = earliest[u] + net->overhead_s[arc], .upto_s = delay + latest[v]};

@@ -17,12 +17,12 @@ struct ccl_i_time_flow {
     ccl_maxflow_t *flow; /* arcs, then one to each GPU from the source, one from each to the sink */
     int64_t most;
     uint32_t source, sink;
-    double *dist, *rest;         /* [nvertices + 2] from the source, to the sink */
-    double *from, *upto;         /* [nvertices + 2] */
-    double *earliest, *latest;   /* [nvertices] */
-    double *several;             /* [nvertices] */
-    bool *late;                  /* [nvertices + 2] */
-    uint8_t *sources, *dests;    /* [nranks] that a cut counts */
+    double *dist, *rest;       /* [nvertices + 2] from the source, to the sink */
+    double *from, *upto;       /* [nvertices + 2] */
+    double *earliest, *latest; /* [nvertices] */
+    double *several;           /* [nvertices] */
+    bool *late;                /* [nvertices + 2] */
+    uint8_t *sources, *dests;  /* [nranks] that a cut counts */
 };
 
 /* An overhead comes before the first byte of a source; later ones only where nothing is sliced. */
@@ -41,10 +41,11 @@ static bool add_arcs(ccl_i_time_flow_t *f) {
     bool ok = true;
     for (uint32_t a = 0; a < c->narcs && ok; a++) {
         double s = net->delay_s[a] + (net->sliced ? 0 : net->overhead_s[a]);
-        bool used = isfinite(net->delay_s[a]) && isfinite(net->overhead_s[a]) &&
-                    isfinite(net->wire[a]);
+        bool used =
+            isfinite(net->delay_s[a]) && isfinite(net->overhead_s[a]) && isfinite(net->wire[a]);
         ok = ccl_maxflow_arc(f->flow, c->arcs[a].from, c->arcs[a].to,
-                             used ? (int64_t)((double)c->arcs[a].units / net->wire[a]) : 0) != CCL_NONE &&
+                             used ? (int64_t)((double)c->arcs[a].units / net->wire[a]) : 0) !=
+                 CCL_NONE &&
              ccl_maxflow_cost(f->flow, a, used ? s : 0);
         f->most += c->arcs[a].units;
     }
@@ -116,11 +117,8 @@ static ccl_status_t put(ccl_i_time_flow_t *f, const ccl_i_time_need_t *need, con
     }
     if (!forth || !back)
         return CCL_OK;
-    ccl_i_time_side_t side = {.late = f->late,
-                              .from = from,
-                              .upto = upto,
-                              .earliest = f->earliest,
-                              .latest = f->latest};
+    ccl_i_time_side_t side = {
+        .late = f->late, .from = from, .upto = upto, .earliest = f->earliest, .latest = f->latest};
     ccl_i_time_needed_t needed = {.sources = f->sources, .dests = f->dests, .sums = 1};
     needed.share = need->share(need->user, f->sources, f->dests);
     needed.least = need->joins ? 1 : needed.share;

@@ -45,9 +45,8 @@ static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_e
     ccl_transport_t t = {0};
     for (uint32_t s = 0; s < topo->nranks; s++) {
         for (uint32_t d = 0; d < topo->nranks; d++) {
-            uint32_t period = s == d || ccl_routes_width(routes, s, d) == 0
-                                  ? 0
-                                  : ccl_routes_period(routes, s, d);
+            uint32_t period =
+                s == d || ccl_routes_width(routes, s, d) == 0 ? 0 : ccl_routes_period(routes, s, d);
             for (uint32_t channel = 0; channel < period; channel++) {
                 const ccl_route_t *route = NULL;
                 CCL_TRY(ccl_routes_get(routes, s, d, channel, &route, err));
@@ -68,6 +67,10 @@ static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_e
     return CCL_OK;
 }
 
+static uint32_t passes(const char *kind) {
+    return strcmp(kind, "net") == 0 ? BY_NET : strcmp(kind, "pcie") == 0 ? BY_PCIE : 0;
+}
+
 /*
  * Ways of switch connections: any path through devices that are no GPUs, a switch among them.
  * at[v * WAYS + w]: least latency from a GPU to v, or, backward, from v to a GPU.
@@ -80,8 +83,7 @@ static void ways(const ccl_topology_t *topo, bool backward, double *at) {
         for (uint32_t l = 0; l < topo->nlinks; l++) {
             const ccl_link_t *link = &topo->links[l];
             uint32_t u = backward ? link->to : link->from, v = backward ? link->from : link->to;
-            const char *kind = topo->kinds[link->kind];
-            uint32_t by = strcmp(kind, "net") == 0 ? BY_NET : strcmp(kind, "pcie") == 0 ? BY_PCIE : 0;
+            uint32_t by = passes(topo->kinds[link->kind]);
             if (topo->devices[v].kind == CCL_DEVICE_GPU)
                 continue;
             by |= topo->devices[v].kind == CCL_DEVICE_SWITCH ? BY_SWITCH : 0;
@@ -125,9 +127,12 @@ static void by_ways(ccl_i_time_net_t *net, double *at) {
         for (uint32_t l = 0; l < topo->nlinks; l++) {
             const ccl_link_t *link = &topo->links[l];
             uint32_t arc = base + l, from = backward ? link->to : link->from;
-            const char *kind = topo->kinds[link->kind];
-            uint32_t by = strcmp(kind, "net") == 0 ? BY_NET : strcmp(kind, "pcie") == 0 ? BY_PCIE : 0;
-            net->wire[arc] = fmin(net->wire[arc], any.wire);
+            uint32_t by = passes(topo->kinds[link->kind]);
+            /* What passes a net link is of a net transport; PCIe leads to both. */
+            double wire = by == BY_NET ? of[BY_NET].wire
+                          : by         ? fmin(of[BY_NET].wire, of[BY_PCIE].wire)
+                                       : any.wire;
+            net->wire[arc] = fmin(net->wire[arc], wire);
             for (uint32_t w = 0; w < WAYS; w++) {
                 double s = at[from * WAYS + w] + link->latency_s;
                 if (!(w & BY_SWITCH) || !isfinite(s))
@@ -144,8 +149,7 @@ static void by_ways(ccl_i_time_net_t *net, double *at) {
 static ccl_status_t incidence(ccl_i_time_net_t *net, ccl_error_t *err) {
     const ccl_capacity_t *c = net->c;
     for (int in = 0; in < 2; in++) {
-        uint32_t *first =
-            ccl_arena_alloc(&net->arena, c->nvertices + (size_t)2, sizeof *first);
+        uint32_t *first = ccl_arena_alloc(&net->arena, c->nvertices + (size_t)2, sizeof *first);
         uint32_t *arcs = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *arcs);
         if (!first || !arcs)
             return ccl_fail_nomem(err);

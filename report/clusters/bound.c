@@ -1,5 +1,5 @@
 /* Lower bounds: how fast a collective can be at all on a cluster, and what stands in the way. */
-#include "report/describe.h"
+#include "report/clusters/bound.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -152,20 +152,28 @@ static void text_one(const ccl_report_bounds_t *r, uint32_t i, uint32_t rows, cc
     if (b->size_bytes > 0)
         ccl_text_printf(out, "  at %-7s %s us, by %s\n",
                         ccl_format_bytes(b->size_bytes, a, sizeof(a)),
-                        ccl_i_us(b->time_s, c, sizeof(c)),
-                        ccl_bound_by_name(b->by));
+                        ccl_i_us(b->time_s, c, sizeof(c)), ccl_bound_by_name(b->by));
     text_witness(topo, &b->bandwidth, rows, out);
+    if (b->size_bytes > 0) {
+        const ccl_i_bound_point_t point = ccl_i_bound_point(topo, b, b->size_bytes);
+
+        ccl_i_bound_cut_text(&point, rows, out);
+    }
 }
 
 /* ---------------------------------------------------------------- JSON and CSV */
 
 typedef struct bound_row {
     const ccl_topology_t *topo;
+    const ccl_bound_t *bound;
     const ccl_bandwidth_bound_t *of;
-    const char *topology, *collective, *proof;
-    double size_bytes, time_s, latency_s, bandwidth_s, algbw_GBps, busbw_GBps, trees_GBps;
+    ccl_i_bound_point_t point; /* at its size */
+    const char *topology, *collective, *proof, *by, *proto;
+    double size_bytes, time_s, latency_s, bandwidth_s, over_time_s;
+    double algbw_GBps, busbw_GBps, trees_GBps;
     uint32_t latency_from, latency_to, latency_hops;
     const void *exact; /* NULL, or &exact_GBps */
+    const void *cut;   /* NULL, or &point */
     ccl_fraction_t exact_GBps;
     char exact_text[48];
     bool tight;
@@ -225,6 +233,19 @@ static const void *link_at(const void *row, uint64_t i, void *scratch) {
     return out;
 }
 
+static uint64_t count_points(const void *row) {
+    (void)row;
+    return CCL_I_BOUND_SIZES;
+}
+
+static const void *point_at(const void *row, uint64_t i, void *scratch) {
+    const bound_row_t *bound = row;
+    ccl_i_bound_point_t *point = scratch;
+
+    *point = ccl_i_bound_point(bound->topo, bound->bound, ccl_i_bound_size(i));
+    return point;
+}
+
 static uint64_t count_bounds(const void *root) {
     const ccl_report_bounds_t *r = root;
 
@@ -239,7 +260,12 @@ static const void *bound_at(const void *root, uint64_t i, void *scratch) {
     bool sized = b->size_bytes > 0;
     bound_row_t *row = scratch;
 
-    *row = (bound_row_t){.topo = r->topo, .of = w, .topology = r->topo->name};
+    *row = (bound_row_t){.topo = r->topo, .bound = b, .of = w, .topology = r->topo->name};
+    row->point = ccl_i_bound_point(r->topo, b, sized ? b->size_bytes : 1);
+    row->by = sized ? row->point.by : NULL;
+    row->proto = sized ? row->point.proto : NULL;
+    row->over_time_s = sized ? row->point.over_time_s : NAN;
+    row->cut = sized && row->point.cut ? &row->point : NULL;
     row->collective = coll->name;
     row->proof = ccl_bound_proof_name(w->proof);
     row->size_bytes = sized ? b->size_bytes : NAN;
@@ -287,12 +313,17 @@ static const ccl_i_described_t bound_record = {
         (const ccl_i_field_t[]){
             {"collective", AT(collective)},
             {"size_bytes", AT(size_bytes), .null = UNSIZED},
-            {"time_s", AT(time_s), "the larger of latency and bandwidth", .null = UNSIZED},
+            {"time_s", AT(time_s), "the least of the protocols' greatest bound", .null = UNSIZED},
+            {"by", AT(by), "what gives time_s", .null = UNSIZED, .words = ccl_i_bound_by_words},
+            {"proto", AT(proto), "whose bound is the least",
+             .null = UNSIZED ", or none has constants of its own"},
             {"latency_s", AT(latency_s), "of the slowest route that data must go"},
             {"latency_from", AT(latency_from), "rank at its start", .null = "no data must move"},
             {"latency_to", AT(latency_to), "rank at its end", .null = "no data must move"},
             {"latency_hops", AT(latency_hops)},
             {"bandwidth_s", AT(bandwidth_s), .null = UNSIZED},
+            {"over_time_s", AT(over_time_s), "of the best cut over time",
+             .null = UNSIZED ", or there is none"},
             {"algbw_GBps", AT(algbw_GBps), .null = "no limit"},
             {"busbw_GBps", AT(busbw_GBps), .null = "no limit"},
             {"exact_GBps", AT(exact), "algbw as a fraction", .null = "rounded",
@@ -304,6 +335,10 @@ static const ccl_i_described_t bound_record = {
             {"parts", CCL_I_LIST_OF(part_record, count_parts, part_at),
              "devices of each part of the cut or partition"},
             {"links", CCL_I_LIST_OF(link_record, count_links, link_at), "that are saturated"},
+            {"cut_over_time", AT(cut), "that gives over_time_s",
+             .null = UNSIZED ", or there is none", .of = &ccl_i_bound_cut_record},
+            {"curve", CCL_I_LIST_OF(ccl_i_bound_point_record, count_points, point_at),
+             "over the size"},
             {"topology", AT(topology), .hidden = true},
             {"exact_text", AT(exact_text), .hidden = true},
             {0}},
@@ -332,6 +367,8 @@ static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("topology"),
                                              CCL_I_COLUMN("time_s"),
                                              CCL_I_COLUMN("latency_s"),
                                              CCL_I_COLUMN("bandwidth_s"),
+                                             CCL_I_COLUMN("over_time_s"),
+                                             CCL_I_COLUMN("by"),
                                              CCL_I_COLUMN("algbw_GBps"),
                                              CCL_I_COLUMN("busbw_GBps"),
                                              CCL_I_COLUMN("exact_text", "exact_GBps"),
@@ -340,6 +377,33 @@ static const ccl_i_column_t csv_columns[] = {CCL_I_COLUMN("topology"),
                                              CCL_I_COLUMN("trees_GBps"),
                                              CCL_I_COLUMNS_END};
 
+static const ccl_i_column_t curve_columns[] = {
+    CCL_I_COLUMN("size_bytes", "size", ccl_format_bytes),
+    CCL_I_COLUMN("time_s", "bound(us)", ccl_i_us),
+    CCL_I_COLUMN("by"),
+    CCL_I_COLUMN("proto", "protocol", .none = "-"),
+    CCL_I_COLUMN("latency_s", "latency(us)", ccl_i_us),
+    CCL_I_COLUMN("bandwidth_s", "bandwidth(us)", ccl_i_us, "-"),
+    CCL_I_COLUMN("over_time_s", "over time(us)", ccl_i_us, "-"),
+    CCL_I_COLUMNS_END};
+
+/* Bounds over the size, a table each. */
+static ccl_status_t curves(const root_t *root, ccl_report_format_t format, ccl_text_t *out,
+                           ccl_error_t *err) {
+    for (uint32_t i = 0; i < root->of.nbounds; i++) {
+        bound_row_t row;
+        char with[300];
+
+        bound_at(root, i, &row);
+        if (format != CCL_REPORT_CSV)
+            ccl_text_printf(out, "%s%s on %s (%u GPUs) with %s\n", i ? "\n" : "", row.collective,
+                            root->topology, root->nranks,
+                            ccl_i_constants_text(root->of.topo, with, sizeof(with)));
+        CCL_TRY(ccl_i_rows_emit(&bound_record, "curve", &row, curve_columns, format, out, err));
+    }
+    return ccl_i_text_status(out, err);
+}
+
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err) {
     const root_t root = {*bounds, bounds->topo->name, ccl_i_profile_name(bounds->topo),
@@ -347,6 +411,8 @@ ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_repo
 
     if (style->format == CCL_REPORT_JSON)
         return ccl_i_result_json(&ccl_i_result_bound, &root, out, err);
+    if (bounds->over_time)
+        return curves(&root, style->format, out, err);
     if (style->format == CCL_REPORT_CSV)
         return ccl_i_rows_emit(ccl_i_result_bound.root, "bounds", &root, csv_columns, style->format,
                                out, err);

@@ -1,0 +1,109 @@
+/* Bounds over time in closed form. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "schedule/schedule.h"
+#include "suite.h"
+#include "tests/topologies/topologies.h"
+
+#define GPU(id_, rank_) "{\"id\":\"" id_ "\",\"kind\":\"gpu\",\"rank\":" rank_ "}"
+#define SERVED(id_, rank_, server_)                                                                \
+    "{\"id\":\"" id_ "\",\"kind\":\"gpu\",\"rank\":" rank_ ",\"server\":\"" server_ "\"}"
+#define LINK(from_, to_, kind_, GBps_, us_)                                                        \
+    "{\"from\":\"" from_ "\",\"to\":\"" to_ "\",\"kind\":\"" kind_ "\",\"bandwidth\":\"" GBps_     \
+    "GB/s\",\"latency\":\"" us_ "us\"}"
+#define CLUSTER(devices_, links_, rest_)                                                           \
+    "{\"format\":\"ccllab-topology-1\",\"name\":\"t\",\"devices\":[" devices_ "],\"links\":["      \
+    links_ "]" rest_ "}"
+
+#define CHAIN                                                                                      \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
+            LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1"), "")
+#define TWO_WAYS                                                                                   \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
+            LINK("a", "c", "nvlink", "10", "1") "," LINK("a", "b", "nvlink", "40", "5") ","        \
+            LINK("b", "c", "nvlink", "10", "2"), "")
+#define STAR                                                                                       \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3")                    \
+            ",{\"id\":\"s\",\"kind\":\"switch\"}",                                                 \
+            LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10", "0.5") ","    \
+            LINK("c", "s", "nvlink", "10", "0.5") "," LINK("d", "s", "nvlink", "10", "0.5"), "")
+#define SERVERS                                                                                    \
+    CLUSTER(SERVED("a", "0", "x") "," SERVED("b", "1", "x") "," SERVED("c", "2", "y") ","          \
+            SERVED("d", "3", "y") ",{\"id\":\"f\",\"kind\":\"switch\"}",                           \
+            LINK("a", "b", "nvlink", "100", "1") "," LINK("c", "d", "nvlink", "100", "1") ","      \
+            LINK("a", "f", "net", "10", "2") "," LINK("b", "f", "net", "10", "2") ","              \
+            LINK("c", "f", "net", "10", "2") "," LINK("d", "f", "net", "10", "2"), "")
+#define PAIR(transport_)                                                                           \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1"), LINK("a", "b", "nvlink", "10", "1"),                  \
+            ",\"transports\":{\"nvlink\":{" transport_ "}}")
+#define BY_PROTOCOL                                                                                \
+    PAIR("\"protocols\":{\"LL\":{\"wire\":2},\"LL128\":{\"latency\":\"90us\"},"                    \
+         "\"Simple\":{\"latency\":\"9us\"}}")
+#define GROUPED                                                                                    \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
+            LINK("a", "b", "nvlink", "10", "1") "," LINK("a", "c", "nvlink", "10", "3"),           \
+            ",\"groups\":[{\"name\":\"g\",\"bandwidth\":\"12GB/s\",\"links\":[[\"a\",\"b\"],"      \
+            "[\"a\",\"c\"]]}]")
+
+START_TEST(closed_forms) {
+    static const struct {
+        const char *text;
+        ccl_collective_kind_t kind;
+        const char *proto;
+        double KB, us;
+        const char *why;
+    } rows[] = {
+        {CHAIN, CCL_BROADCAST, NULL, 10, 3, "two hops and a message"},
+        {CHAIN, CCL_REDUCE, NULL, 10, 3, "reversed"},
+        {CHAIN, CCL_SCATTER, NULL, 30, 3, "both blocks over the first link, or the farther one"},
+        {CHAIN, CCL_GATHER, NULL, 30, 3, "reversed"},
+        {CHAIN, CCL_ALLGATHER, NULL, 15, 2.5, "the far shard: two hops"},
+        {CHAIN, CCL_ALLGATHER, NULL, 60, 5, "both shards over one link, from 1 us on"},
+        {CHAIN, CCL_REDUCESCATTER, NULL, 15, 2.5, "reversed"},
+        {CHAIN, CCL_REDUCESCATTER, NULL, 60, 5, "reversed"},
+        {TWO_WAYS, CCL_BROADCAST, NULL, 40, 5.4, "10 (T - 3) + 40 (T - 5) KB reach b"},
+        {TWO_WAYS, CCL_BROADCAST, NULL, 200, 14, "10 (T - 1) + 10 (T - 7) KB reach c"},
+        {STAR, CCL_ALLREDUCE, NULL, 1, 1.3, "all to all: three messages"},
+        {STAR, CCL_ALLREDUCE, NULL, 4, 2 + 1.0 / 15, "some elements by sums, from 2 us on"},
+        {STAR, CCL_ALLREDUCE, NULL, 4000, 601, "six messages out of four GPUs"},
+        {STAR, CCL_ALLTOALL, NULL, 4, 1.3, "three blocks"},
+        {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
+        {SERVERS, CCL_ALLREDUCE, NULL, 40, 7, "of an element two messages from 4 us on or a sum from 5"},
+        {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
+        {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
+        {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
+         "the receive's overhead may be over by then"},
+        {BY_PROTOCOL, CCL_BROADCAST, NULL, 20, 5, "LL: 1 us and twice the bytes"},
+        {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
+        {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
+        {BY_PROTOCOL, CCL_BROADCAST, "LL128", 200, 111, "by that one alone"},
+        {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3,
+         "120 KB at 12 GB/s, but the last 2 us at b's 10"},
+    };
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology_of(rows[i].text);
+        ccl_collective_t *coll = NULL;
+        ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+        ccl_bound_t bound;
+        options.size_bytes = rows[i].KB * 1e3;
+        options.proto = rows[i].proto;
+        MUST(ccl_collective_create(rows[i].kind, topo->nranks, 1, 0, &coll, e));
+        MUST(ccl_bound(NULL, topo, coll, &options, &bound, e));
+        ck_assert_msg(fabs(bound.time_s * 1e6 - rows[i].us) < 1e-6 * rows[i].us,
+                      "row %zu: %s of %g KB: %.9g us, not %.9g: %s", i, coll->name, rows[i].KB,
+                      bound.time_s * 1e6, rows[i].us, rows[i].why);
+        ccl_bound_fini(&bound);
+        ccl_collective_destroy(coll);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("bounds over time");
+    TCase *tc = tcase_create("closed forms");
+    tcase_add_test(tc, closed_forms);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
