@@ -133,8 +133,8 @@ void ccl_maxflow_side(ccl_maxflow_t *flow, uint32_t s, bool *side);
 
 /**
  * Cost of a unit on an arc, at least 0; arcs that are given none have 0. Costs count for the two
- * functions below alone. Flow that grows along ways of least cost only, distances found anew before
- * each growth, has the least cost of its amount.
+ * functions below alone. Flow that grows along ways of least cost only, distances found again
+ * before each growth, has the least cost of its amount.
  * @return false: out of memory.
  * @par Source  Busacker, Gowen 1961 (successive shortest ways).
  */

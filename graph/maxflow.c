@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-/* Costs that differ by less are equal: rounding of sums of times of about a second at most. */
+/* Costs that differ by less are equal: rounding of times of about a second at most. */
 #define SAME_COST 1e-15
 
 struct ccl_maxflow {

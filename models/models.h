@@ -299,12 +299,12 @@ typedef struct ccl_time_steps {
 } ccl_time_steps_t;
 /**
  * A cut over time: by time T at most `fixed_bytes` and the sum over `all` of Bps (T - after_s)
- * have crossed; at least `share` of the message must. Where sums may cross (AllReduce), `least` is
- * enough once `sums` of the message crosses as sums of several, and those only cross as `joined`
- * says; between, it falls in proportion.
+ * have crossed; at least `share` of the message must. Where partial results may cross (AllReduce),
+ * `least` is enough once `partials` of the message crosses as such, and those only cross as
+ * `joined` says; between, it falls in proportion.
  */
 typedef struct ccl_time_cut {
-    double share, least, sums; /**< in messages' sizes */
+    double share, least, partials; /**< in messages' sizes */
     double fixed_bytes;
     ccl_time_steps_t all, joined;
     uint32_t nlinks;

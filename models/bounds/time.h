@@ -44,19 +44,20 @@ typedef struct ccl_i_time_side {
     const double *from; /* [nvertices] those in it count from this time on; NULL: from 0 */
     const double *upto; /* [nvertices] the others up to this long before the end; NULL: `latest` */
     const double *earliest, *latest;                 /* [nvertices] of ccl_i_time_reach() */
-    const double *several_earliest, *several_latest; /* of sums of several; NULL: the same */
+    const double *several_earliest, *several_latest; /* of partial results; NULL: the same */
 } ccl_i_time_side_t;
 /* What must leave them; ccl_time_cut_t. */
 typedef struct ccl_i_time_needed {
-    double share, least, sums;
+    double share, least, partials;
     const uint8_t *sources, *dests; /* [nranks] */
 } ccl_i_time_needed_t;
 /* Cuts so far; those that are best at no size go. */
 typedef struct ccl_i_time_cuts {
     const ccl_i_time_net_t *net;
     ccl_time_bound_t *out;
-    double *best_s;                   /* [CCL_I_TIME_SIZES] */
-    struct ccl_i_time_step *steps[2]; /* of the cut in hand: all, and those that sums can take */
+    double *best_s; /* [CCL_I_TIME_SIZES] */
+    struct ccl_i_time_step
+        *steps[2]; /* of the cut in hand: all, and those that partial results can take */
     ccl_time_link_t *links;
     double fixed_bytes;
     size_t nsteps[2], nlinks, cap, cap_steps[2], cap_links;

@@ -53,9 +53,9 @@ static double time_of(const ccl_time_steps_t *steps, double bytes) {
     return INFINITY;
 }
 
-/* Bytes that must have crossed by time s, sums among them. */
+/* Bytes that must have crossed by time s, partial results among them. */
 static double needed(const ccl_time_cut_t *cut, double size_bytes, double s) {
-    double joined = fmin(1, carried(&cut->joined, s) / (cut->sums * size_bytes));
+    double joined = fmin(1, carried(&cut->joined, s) / (cut->partials * size_bytes));
     return (cut->share - joined * (cut->share - cut->least)) * size_bytes;
 }
 
@@ -136,7 +136,7 @@ static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *
 ccl_status_t ccl_i_time_leave(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *side,
                               ccl_error_t *err) {
     const ccl_i_time_net_t *net = cuts->net;
-    bool sums = side->several_earliest || side->several_latest;
+    bool partials = side->several_earliest || side->several_latest;
     if (!ccl_grow(&cuts->steps[0], &cuts->cap_steps[0], cuts->nsteps[0] + net->c->narcs,
                   sizeof *cuts->steps[0]) ||
         !ccl_grow(&cuts->steps[1], &cuts->cap_steps[1], cuts->nsteps[1] + net->c->narcs,
@@ -154,7 +154,7 @@ ccl_status_t ccl_i_time_leave(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *
             cuts->links[cuts->nlinks++] =
                 (ccl_time_link_t){arc->link, arc->group, w.from_s, w.upto_s, Bps};
         }
-        if (sums && Bps > 0 && (w = window_of(net, side, a, true)).open)
+        if (partials && Bps > 0 && (w = window_of(net, side, a, true)).open)
             cuts->steps[1][cuts->nsteps[1]++] = (step_t){w.from_s + w.upto_s, Bps};
     }
     return CCL_OK;
@@ -210,7 +210,7 @@ ccl_status_t ccl_i_time_cut(ccl_i_time_cuts_t *cuts, const ccl_i_time_needed_t *
                             ccl_error_t *err) {
     ccl_time_cut_t cut = {.share = needed->share,
                           .least = needed->least,
-                          .sums = needed->sums,
+                          .partials = needed->partials,
                           .fixed_bytes = cuts->fixed_bytes};
     ccl_arena_t scratch;
     ccl_status_t status = CCL_OK;

@@ -119,7 +119,7 @@ static ccl_status_t put(ccl_i_time_flow_t *f, const ccl_i_time_need_t *need, con
         return CCL_OK;
     ccl_i_time_side_t side = {
         .late = f->late, .from = from, .upto = upto, .earliest = f->earliest, .latest = f->latest};
-    ccl_i_time_needed_t needed = {.sources = f->sources, .dests = f->dests, .sums = 1};
+    ccl_i_time_needed_t needed = {.sources = f->sources, .dests = f->dests, .partials = 1};
     needed.share = need->share(need->user, f->sources, f->dests);
     needed.least = need->joins ? 1 : needed.share;
     if (need->joins)

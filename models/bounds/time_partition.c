@@ -1,8 +1,8 @@
 /*
  * AllReduce between the parts of a partition, over time. Each element passes between k parts at
- * least 2 (k - 1) times (allreduce.c). Where J of the messages that arrive are sums of several
- * parts, at least k - J parts get all others one by one: (k - J)(k - 1) + J messages; and sums only
- * travel once two parts' data have met.
+ * least 2 (k - 1) times (allreduce.c). Where J of the messages that arrive are partial results of
+ * several parts, at least k - J parts get all others one by one: (k - J)(k - 1) + J messages; and
+ * those only travel once two parts' data have met.
  */
 #include "models/bounds/time.h"
 
@@ -54,7 +54,7 @@ static ccl_status_t parts(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_
     memset(w->set, 1, n);
     ccl_i_time_needed_t needed = {.share = k * (k - 1),
                                   .least = 2 * (k - 1),
-                                  .sums = k - 1,
+                                  .partials = k - 1,
                                   .sources = w->set,
                                   .dests = w->set};
     return ccl_i_time_cut(cuts, &needed, err);

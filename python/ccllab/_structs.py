@@ -160,9 +160,20 @@ BandwidthBound = struct(
     "double trees_Bps; ccl_arena_t arena",
 )
 
+TimeBound = struct(
+    "ccl_time_bound_t",
+    "u32 ncuts; ptr cuts; ccl_arena_t arena",
+)
+
+BoundProto = struct(
+    "ccl_bound_proto_t",
+    "text proto; double latency_s, Bps; ccl_time_bound_t time",
+)
+
 Bound = struct(
     "ccl_bound_t",
-    "ccl_latency_bound_t latency; ccl_bandwidth_bound_t bandwidth; double size_bytes, bandwidth_s, time_s",
+    "ccl_latency_bound_t latency; ccl_bandwidth_bound_t bandwidth; u32 nprotos; ccl_bound_proto_t protos[3]; "
+    "double size_bytes, bandwidth_s, time_s; int by",
 )
 
 BoundOptions = struct(
@@ -360,7 +371,7 @@ ReportVerdict = struct(
 
 ReportBounds = struct(
     "ccl_report_bounds_t",
-    "ptr topo; u32 nbounds; ptr collectives, bounds",
+    "ptr topo; u32 nbounds; ptr collectives, bounds; bool over_time",
 )
 
 ReportRun = struct(

@@ -258,9 +258,13 @@ class Bound:
     collective: str
     size_bytes: Optional[float]
     time_s: Optional[float]
-    """The larger of latency_s and bandwidth_s; None: no size was named."""
+    """The least of the protocols' greatest bound; None: no size was named."""
+    by: Optional[str]
+    """What gives time_s: "latency", "bandwidth" or "over time"."""
     latency_s: float
     bandwidth_s: Optional[float]
+    over_time_s: Optional[float]
+    """Of the best cut over time."""
     algbw_GBps: Optional[float]
     busbw_GBps: Optional[float]
     proof: str
@@ -271,6 +275,10 @@ class Bound:
     """Devices of each part of the cut or partition."""
     links: List[Dict[str, Any]]
     """That are saturated: from, to, kind, bandwidth_GBps."""
+    cut_over_time: Optional[Dict[str, Any]]
+    """What proves over_time_s: sources, destinations, messages, windows."""
+    curve: List[Dict[str, Any]]
+    """All of them over the size, 1 KiB to 1 GiB."""
 
 
 def bound(topo: Topology, collective: What, size: Any = None, *, root: int = 0, proto: Optional[str] = None) -> Bound:
@@ -278,7 +286,7 @@ def bound(topo: Topology, collective: What, size: Any = None, *, root: int = 0, 
 
     Args:
         size: bytes or text such as "1G"; None: bandwidth and latency alone.
-        proto: latencies of this protocol; None: the least of the three.
+        proto: constants of this protocol; None: the protocol with the least bound counts.
     """
     want = collective_of(collective, topo, root)
     options = c.fresh(c.BoundOptions)

@@ -12,6 +12,7 @@ typedef struct ccl_i_bound_point {
     const ccl_time_cut_t *cut; /**< NULL: there is none */
     const char *by, *proto;    /**< proto NULL: protocols have no constants of their own */
     double size_bytes, time_s, latency_s, bandwidth_s, over_time_s;
+    double messages, partials, fixed_bytes; /**< of the cut; NaN: none */
 } ccl_i_bound_point_t;
 ccl_i_bound_point_t ccl_i_bound_point(const ccl_topology_t *topo, const ccl_bound_t *bound,
                                       double size_bytes);

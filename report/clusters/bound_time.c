@@ -20,7 +20,10 @@ ccl_i_bound_point_t ccl_i_bound_point(const ccl_topology_t *topo, const ccl_boun
                                  .time_s = at.time_s,
                                  .latency_s = at.proto->latency_s,
                                  .bandwidth_s = size_bytes / at.proto->Bps,
-                                 .over_time_s = at.cut ? at.cut_s : NAN};
+                                 .over_time_s = at.cut ? at.cut_s : NAN,
+                                 .messages = at.cut ? at.cut->share : NAN,
+                                 .partials = at.cut ? at.cut->least : NAN,
+                                 .fixed_bytes = at.cut ? at.cut->fixed_bytes : NAN};
 }
 
 double ccl_i_bound_size(uint64_t i) {
@@ -59,8 +62,8 @@ void ccl_i_bound_cut_text(const ccl_i_bound_point_t *point, uint32_t rows, ccl_t
         ccl_text_printf(out, " with %s", point->proto);
     ccl_text_printf(out, ": %.4g x %s must go", cut->share,
                     ccl_format_bytes(point->size_bytes, size, sizeof(size)));
-    if (cut->sums > 0 && cut->share > cut->least)
-        ccl_text_printf(out, ", %.4g x once sums can,", cut->least);
+    if (cut->partials > 0 && cut->share > cut->least)
+        ccl_text_printf(out, ", %.4g x as partial results,", cut->least);
     ccl_text_printf(out, " from ");
     names(point->topo, cut->sources, out);
     ccl_text_printf(out, " to ");
@@ -146,6 +149,11 @@ const ccl_i_described_t ccl_i_bound_cut_record = {
          .line = true},
         {"destinations", CCL_I_LIST_OF(ccl_i_bare_string, count_ranks, dest_at), "that need them",
          .line = true},
+        {"messages", CCL_I_AT(ccl_i_bound_point_t, messages),
+         "message sizes that must cross; between the two where partial results can"},
+        {"messages_of_partials", CCL_I_AT(ccl_i_bound_point_t, partials),
+         "where all are partial results"},
+        {"fixed_bytes", CCL_I_AT(ccl_i_bound_point_t, fixed_bytes), "that cross besides"},
         {"windows", CCL_I_LIST_OF(window_record, count_windows, window_at),
          "of the links that the data must take"},
         {0}}};

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "schedule/schedule.h"
-#include "suite.h"
 #include "tests/topologies/topologies.h"
 
 #define GPU(id_, rank_) "{\"id\":\"" id_ "\",\"kind\":\"gpu\",\"rank\":" rank_ "}"
@@ -13,27 +12,34 @@
     "{\"from\":\"" from_ "\",\"to\":\"" to_ "\",\"kind\":\"" kind_ "\",\"bandwidth\":\"" GBps_     \
     "GB/s\",\"latency\":\"" us_ "us\"}"
 #define CLUSTER(devices_, links_, rest_)                                                           \
-    "{\"format\":\"ccllab-topology-1\",\"name\":\"t\",\"devices\":[" devices_ "],\"links\":["      \
-    links_ "]" rest_ "}"
+    "{\"format\":\"ccllab-topology-1\",\"name\":\"t\",\"devices\":[" devices_                      \
+    "],\"links\":[" links_ "]" rest_ "}"
 
 #define CHAIN                                                                                      \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
             LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1"), "")
 #define TWO_WAYS                                                                                   \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
-            LINK("a", "c", "nvlink", "10", "1") "," LINK("a", "b", "nvlink", "40", "5") ","        \
-            LINK("b", "c", "nvlink", "10", "2"), "")
+            LINK("a", "c", "nvlink", "10", "1") "," LINK("a", "b", "nvlink", "40", "5") "," LINK(  \
+                "b", "c", "nvlink", "10", "2"),                                                    \
+            "")
 #define STAR                                                                                       \
-    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3")                    \
-            ",{\"id\":\"s\",\"kind\":\"switch\"}",                                                 \
-            LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10", "0.5") ","    \
-            LINK("c", "s", "nvlink", "10", "0.5") "," LINK("d", "s", "nvlink", "10", "0.5"), "")
+    CLUSTER(                                                                                       \
+        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU(                                 \
+            "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\"}",                                       \
+        LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10", "0.5") "," LINK(  \
+            "c", "s", "nvlink", "10", "0.5") "," LINK("d", "s", "nvlink", "10", "0.5"),            \
+        "")
 #define SERVERS                                                                                    \
-    CLUSTER(SERVED("a", "0", "x") "," SERVED("b", "1", "x") "," SERVED("c", "2", "y") ","          \
-            SERVED("d", "3", "y") ",{\"id\":\"f\",\"kind\":\"switch\"}",                           \
-            LINK("a", "b", "nvlink", "100", "1") "," LINK("c", "d", "nvlink", "100", "1") ","      \
-            LINK("a", "f", "net", "10", "2") "," LINK("b", "f", "net", "10", "2") ","              \
-            LINK("c", "f", "net", "10", "2") "," LINK("d", "f", "net", "10", "2"), "")
+    CLUSTER(                                                                                       \
+        SERVED("a", "0", "x") "," SERVED("b", "1", "x") "," SERVED("c", "2", "y") "," SERVED(      \
+            "d", "3", "y") ",{\"id\":\"f\",\"kind\":\"switch\"}",                                  \
+        LINK("a", "b", "nvlink", "100", "1") "," LINK("c", "d", "nvlink", "100", "1") "," LINK(    \
+            "a", "f", "net", "10", "2") "," LINK("b", "f", "net", "10",                            \
+                                                 "2") "," LINK("c", "f", "net", "10",              \
+                                                               "2") "," LINK("d", "f", "net",      \
+                                                                             "10", "2"),           \
+        "")
 #define PAIR(transport_)                                                                           \
     CLUSTER(GPU("a", "0") "," GPU("b", "1"), LINK("a", "b", "nvlink", "10", "1"),                  \
             ",\"transports\":{\"nvlink\":{" transport_ "}}")
@@ -65,11 +71,13 @@ START_TEST(closed_forms) {
         {TWO_WAYS, CCL_BROADCAST, NULL, 40, 5.4, "10 (T - 3) + 40 (T - 5) KB reach b"},
         {TWO_WAYS, CCL_BROADCAST, NULL, 200, 14, "10 (T - 1) + 10 (T - 7) KB reach c"},
         {STAR, CCL_ALLREDUCE, NULL, 1, 1.3, "all to all: three messages"},
-        {STAR, CCL_ALLREDUCE, NULL, 4, 2 + 1.0 / 15, "some elements by sums, from 2 us on"},
+        {STAR, CCL_ALLREDUCE, NULL, 4, 2 + 1.0 / 15,
+         "some elements by partial results, from 2 us on"},
         {STAR, CCL_ALLREDUCE, NULL, 4000, 601, "six messages out of four GPUs"},
         {STAR, CCL_ALLTOALL, NULL, 4, 1.3, "three blocks"},
         {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
-        {SERVERS, CCL_ALLREDUCE, NULL, 40, 7, "of an element two messages from 4 us on or a sum from 5"},
+        {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
+         "of an element two messages from 4 us on or a partial result from 5"},
         {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
         {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
         {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
