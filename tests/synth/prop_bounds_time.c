@@ -12,7 +12,8 @@
 #include "sim/sim.h"
 #include "tests/runtime/random_demand.h"
 
-enum { CLUSTERS = 6, NIGHTLY_CLUSTERS = 400, EDITED = 4, NIGHTLY_EDITED = 200 };
+/* Of the larger ones one for every change: it takes as long as ten small ones. */
+enum { CLUSTERS = 4, NIGHTLY_CLUSTERS = 400, EDITED = 1, NIGHTLY_EDITED = 200 };
 
 static uint64_t runs, near;
 
@@ -29,7 +30,7 @@ static void run_one(const ccl_topology_t *topo, ccl_routes_t *routes,
     ccl_status_t status = ccl_lower(NULL, schedule, &lower, &program, &err);
     if (status != CCL_OK)
         return;
-    for (size_t s = 0; s < CCL_ARRAY_LEN(sizes); s++) {
+    for (size_t s = 0; s < CCL_ARRAY_LEN(sizes) - (nightly() ? 0 : 1); s++) {
         ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
         ccl_sim_result_t *result = NULL;
         sim.size_bytes = sizes[s];
@@ -99,21 +100,21 @@ START_TEST(small_clusters) {
         check_cluster(topo, &rng);
         ccl_topology_destroy(topo);
     }
-    printf("%llu runs, %llu within 5%% of the bound\n", (unsigned long long)runs,
-           (unsigned long long)near);
+    ck_assert_uint_gt(near, runs / 100); /* it can fail: some are as fast as can be */
 }
 END_TEST
 
 /* Clusters of the library, what-ifs among them; switches that multicast and reduce, and not. */
 START_TEST(edited_clusters) {
     static const char *const specs[] = {
-        "dgx-h100",
-        "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us",
+        "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us",
+        "servers:3 gpus:2 nvswitch=300GB/s,1us nics:1x25GB/s,2us",
         "servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us fabric=rail",
+        "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us",
+        "dgx-h100",
         "heteccl-h20-4+8",
         "dgx1-v100",
-        "mi300x-x8",
-        "a100-pcie-x8"};
+        "mi300x-x8"};
     static const char *const edits[] = {"degrade:server:0=50%",
                                         "degrade:nic:0=20%",
                                         "fail:nic:1",
@@ -147,8 +148,7 @@ START_TEST(edited_clusters) {
         check_cluster(topo, &rng);
         ccl_topology_destroy(topo);
     }
-    printf("%llu runs, %llu within 5%% of the bound\n", (unsigned long long)runs,
-           (unsigned long long)near);
+    ck_assert_uint_gt(near, runs / 100); /* it can fail: some are as fast as can be */
 }
 END_TEST
 
