@@ -135,14 +135,12 @@ static ccl_status_t put_level(ccl_i_time_flow_t *f, const ccl_i_time_need_t *nee
                               ccl_error_t *err) {
     const ccl_i_time_net_t *net = f->cuts->net;
     const ccl_topology_t *topo = net->c->topo;
-    double reach = f->dist[f->sink], launch = INFINITY;
+    double reach = f->dist[f->sink];
     double near = isfinite(reach) ? reach * (1 - 1e-9) : INFINITY;
     uint32_t nv = net->c->nvertices;
-    for (uint32_t r = 0; r < topo->nranks; r++)
-        launch = need->sources[r] ? fmin(launch, net->launch_s[r]) : launch;
     for (int by_sink = 0; by_sink < 2; by_sink++) {
         for (uint32_t v = 0; v < nv; v++) {
-            f->late[v] = by_sink ? f->rest[v] < near - launch : !(f->dist[v] < near);
+            f->late[v] = by_sink ? f->rest[v] < near : !(f->dist[v] < near);
             f->from[v] = f->dist[v];
             f->upto[v] = by_sink ? f->rest[v] : 0;
         }

@@ -43,6 +43,17 @@
 #define PAIR(transport_)                                                                           \
     CLUSTER(GPU("a", "0") "," GPU("b", "1"), LINK("a", "b", "nvlink", "10", "1"),                  \
             ",\"transports\":{\"nvlink\":{" transport_ "}}")
+#define SLOW_FIRST                                                                                 \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
+            LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "40", "1"),           \
+            ",\"transports\":{\"nvlink\":{\"overhead\":\"3us\",\"slice\":\"8KiB\"}}")
+#define LAUNCHED                                                                                   \
+    "{\"format\":\"ccllab-topology-1\",\"name\":\"t\",\"devices\":[{\"id\":\"a\",\"kind\":"        \
+    "\"gpu\",\"rank\":0,\"model\":\"A\"},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1,\"model\":"     \
+    "\"B\"}],\"links\":[" LINK(                                                                    \
+        "a", "b", "nvlink", "10",                                                                  \
+        "1") "],"                                                                                  \
+             "\"gpu_models\":{\"A\":{\"launch\":\"5us\"},\"B\":{\"launch\":\"70us\"}}}"
 #define BY_PROTOCOL                                                                                \
     PAIR("\"protocols\":{\"LL\":{\"wire\":2},\"LL128\":{\"latency\":\"90us\"},"                    \
          "\"Simple\":{\"latency\":\"9us\"}}")
@@ -82,6 +93,10 @@ START_TEST(closed_forms) {
         {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
         {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
          "the receive's overhead may be over by then"},
+        {SLOW_FIRST, CCL_BROADCAST, NULL, 200, 25, "b passes on slices without an overhead each"},
+        {SLOW_FIRST, CCL_BROADCAST, NULL, 8, 11, "two sends and a receive: latency"},
+        {LAUNCHED, CCL_BROADCAST, NULL, 20, 8, "from when the source starts"},
+        {LAUNCHED, CCL_REDUCE, NULL, 20, 73, "which is the other one here"},
         {BY_PROTOCOL, CCL_BROADCAST, NULL, 20, 5, "LL: 1 us and twice the bytes"},
         {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
         {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
