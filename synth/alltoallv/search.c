@@ -350,14 +350,24 @@ static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
 }
 
 ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
-    for (uint32_t i = 0; i < w->nitems; i++)
-        if (w->items[i].ndests > 1 || w->items[i].whole)
+    bool whole = false, lacking = w->net->lacking;
+    for (uint32_t i = 0; i < w->nitems; i++) {
+        if (w->items[i].ndests > 1 && lacking)
+            return ccl_fail(err, CCL_UNSUPPORTED,
+                            "a block of GPU %u goes to %u others, and some servers have no route "
+                            "to each other",
+                            w->items[i].src, w->items[i].ndests);
+        if (w->items[i].ndests > 1)
             return CCL_OK;
+        whole |= w->items[i].whole;
+    }
+    if (whole && !lacking)
+        return CCL_OK;
     if (!w->search)
         CCL_TRY(make(w, err));
     CCL_TRY(start(w, err));
-    double found_s = descend(w);
-    if (!w->net->lacking && found_s > 0.99 * w->load_max_s)
+    double found_s = whole ? greatest(w) : descend(w); /* which takes bytes from blocks */
+    if (!lacking && found_s > 0.99 * w->load_max_s)
         return CCL_OK;
     return take(w, err);
 }

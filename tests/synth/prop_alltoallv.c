@@ -6,8 +6,10 @@
  */
 #include <math.h>
 
+#include "bench/small_clusters.h"
 #include "common.h"
 #include "tests/base/nightly.h"
+#include "tests/runtime/random_demand.h"
 
 enum { ROUNDS = 60, NIGHTLY_ROUNDS = 100000, EVERY = 8 /* of these one is simulated */ };
 
@@ -256,5 +258,39 @@ START_TEST(a_changed_matrix_keeps_its_ways) {
 }
 END_TEST
 
-RUN_TESTS(random_matrices_on_random_clusters, tokens_cross_the_network_once,
-          bad_matrices_are_refused, a_changed_matrix_keeps_its_ways)
+/* Every GPU may be a server of its own, and servers without a route to each other: the schedule is
+ * proven, or none is made. */
+START_TEST(small_clusters_of_any_shape) {
+    ccl_rng_t rng;
+    uint32_t made = 0, relayed = 0;
+    ccl_rng_init(&rng, 9);
+    for (uint32_t i = 0; i < 60; i++) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_topology_t *topo = small_cluster(2026, i, &err);
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        ccl_collective_t *want =
+            i % 2 ? random_demand(&rng, topo->nranks) : collective(CCL_ALLTOALL, topo->nranks, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_schedule_t *schedule = NULL;
+        const char *why = NULL;
+        options.size_bytes = i % 4 < 2 ? 16384 : 1e6;
+        if (ccl_synth_find("alltoallv")->supports(topo, want, &why)) {
+            ccl_status_t status =
+                ccl_synthesize(NULL, "alltoallv", topo, routes, want, &options, &schedule, &err);
+            ck_assert_msg(status == CCL_OK || status == CCL_UNSUPPORTED, "cluster %u: %s", i,
+                          err.text);
+            made += status == CCL_OK;
+            relayed += status == CCL_OK && strstr(schedule->origin, "ways searched") != NULL;
+        }
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_routes_destroy(routes);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_ge(made, 30);
+    ck_assert_uint_ge(relayed, 5);
+}
+END_TEST
+
+RUN_TESTS(random_matrices_on_random_clusters, small_clusters_of_any_shape,
+          tokens_cross_the_network_once, bad_matrices_are_refused, a_changed_matrix_keeps_its_ways)
