@@ -202,6 +202,7 @@ typedef enum ccl_bound_shape {
     CCL_BOUND_ENDS /**< what each rank needs of each other: `pairs`; what it must send to each:
                         `sent`; only for bounds over time */
 } ccl_bound_shape_t;
+struct ccl_bandwidth_bound;
 typedef struct ccl_bound_demand {
     ccl_bound_shape_t shape;
     bool reversed;           /**< every transfer the other way round: ReduceScatter for AllGather,
@@ -212,6 +213,8 @@ typedef struct ccl_bound_demand {
                               d; NULL: 1 for each two */
     const uint32_t *sent;  /**< ENDS: [nranks * nranks] likewise */
     uint64_t parts;        /**< the message has this many parts */
+    const struct ccl_bandwidth_bound *flows; /**< PAIRS, for bounds over time: where it has lengths
+                                                  they are taken with windows; NULL: none */
 } ccl_bound_demand_t;
 
 /** A fraction; den 0: none. */
@@ -241,6 +244,8 @@ typedef struct ccl_bandwidth_bound {
                                    NULL: no cut is the proof */
     uint32_t nlinks;
     uint32_t *links;  /**< links that such a schedule saturates, ascending */
+    double *lengths;  /**< of LENGTHS: [nlinks + ngroups] of links, then groups; else NULL */
+    double distance;  /**< then the sum over pairs of parts times distance */
     double trees_Bps; /**< AllReduce: best of reduce-scatter and all-gather along trees, with as
                            much rooted at each GPU as is best; else 0 */
     ccl_arena_t arena;
@@ -305,6 +310,7 @@ typedef struct ccl_time_steps {
  */
 typedef struct ccl_time_cut {
     double share, least, partials; /**< in messages' sizes */
+    bool lengths; /**< not a cut but a flow program's lengths: bytes and Bps count times those */
     double fixed_bytes;
     ccl_time_steps_t all, joined;
     uint32_t nlinks;

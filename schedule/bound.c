@@ -231,6 +231,7 @@ static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (cuts)
         status = coll->kind == CCL_CUSTOM ? shape_custom(coll, &shaped, err)
                                           : shape_built_in(coll, &shaped, err);
+    shaped.demand.flows = &made->bandwidth;
     for (uint32_t p = 0; p < made->nprotos && status == CCL_OK; p++) {
         ccl_bound_proto_t *of = &made->protos[p];
         ccl_latency_bound_t far;

@@ -432,11 +432,21 @@ ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                          (double)moved / (double)units >= value * (1 - TIGHT);
             out->links =
                 ccl_arena_alloc(&out->arena, c->topo->nlinks + (size_t)1, sizeof *out->links);
-            if (!out->links) {
+            size_t n = c->topo->nlinks + (size_t)c->topo->ngroups;
+            out->lengths = ccl_arena_alloc(&out->arena, n + 1, sizeof *out->lengths);
+            if (!out->links || !out->lengths) {
                 status = ccl_fail_nomem(err);
                 goto end;
             }
+            out->distance = 0;
+            for (size_t i = 0; i < n; i++)
+                out->lengths[i] = 0;
             for (uint32_t a = 0; a < c->narcs; a++) {
+                const ccl_capacity_arc_t *arc = &c->arcs[a];
+                out->lengths[arc->link != CCL_NONE ? arc->link : c->topo->nlinks + arc->group] =
+                    p.length[p.arc_class[a]];
+                out->distance +=
+                    (double)arc->units * p.length[p.arc_class[a]] * (double)moved / (double)units;
                 if (c->arcs[a].link != CCL_NONE && p.length[p.arc_class[a]] > 0)
                     out->links[out->nlinks++] = c->arcs[a].link;
             }

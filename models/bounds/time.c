@@ -194,6 +194,55 @@ end:
     return status;
 }
 
+/* A flow program's lengths: bytes times distance over what links can carry times their length, each
+ * in its window. */
+static ccl_status_t lengths(job_t *job, ccl_error_t *err) {
+    const ccl_i_time_net_t *net = job->net;
+    const ccl_capacity_t *c = net->c;
+    const ccl_bandwidth_bound_t *flows = job->demand->flows;
+    uint32_t n = c->topo->nranks;
+    double most = 0;
+    if (!flows || !flows->lengths || job->demand->reversed)
+        return CCL_OK;
+    double *weights = malloc((c->narcs + (size_t)1) * sizeof *weights);
+    double *latest = malloc((c->nvertices + (size_t)1) * sizeof *latest);
+    ccl_status_t status = weights && latest ? CCL_OK : ccl_fail_nomem(err);
+    memset(job->sources, 0, n);
+    memset(job->dests, 0, n);
+    for (uint32_t i = 0; i < n * n; i++) {
+        bool some = pair(job, i / n, i % n) > 0;
+        job->sources[i / n] |= some;
+        job->dests[i % n] |= some;
+    }
+    for (uint32_t i = 0; i < c->topo->nlinks + c->topo->ngroups; i++)
+        most = fmax(most, flows->lengths[i]);
+    for (uint32_t a = 0; a < c->narcs && status == CCL_OK; a++)
+        weights[a] =
+            flows->lengths[c->arcs[a].link != CCL_NONE ? c->arcs[a].link
+                                                       : c->topo->nlinks + c->arcs[a].group] /
+            most;
+    if (status == CCL_OK)
+        status = ccl_i_time_reach(net, false, job->sources, NULL, job->far, NULL, err);
+    if (status == CCL_OK)
+        status = ccl_i_time_reach(net, true, job->dests, NULL, latest, NULL, err);
+    if (status == CCL_OK) {
+        const ccl_i_time_side_t side = {.earliest = job->far, .latest = latest, .weights = weights};
+        const double share = flows->distance / most / (double)job->demand->parts;
+        const ccl_i_time_needed_t needed = {.share = share,
+                                            .least = share,
+                                            .partials = 1,
+                                            .lengths = true,
+                                            .sources = job->sources,
+                                            .dests = job->dests};
+        status = ccl_i_time_leave(job->cuts, &side, err);
+        if (status == CCL_OK)
+            status = ccl_i_time_cut(job->cuts, &needed, err);
+    }
+    free(weights);
+    free(latest);
+    return status;
+}
+
 static ccl_status_t shape(job_t *job, ccl_error_t *err) {
     const ccl_bound_demand_t *demand = job->demand;
     const ccl_topology_t *topo = job->net->c->topo;
@@ -211,8 +260,10 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
             job->weights[r] = r; /* none is like another */
         job->pairs = demand->pairs;
         CCL_TRY(all_around(job, true, demand->shape == CCL_BOUND_PAIRS, false, err));
-        if (demand->shape == CCL_BOUND_PAIRS)
+        if (demand->shape == CCL_BOUND_PAIRS) {
             CCL_TRY(levels(job, false, err));
+            CCL_TRY(lengths(job, err));
+        }
         job->pairs = demand->sent;
         return demand->shape == CCL_BOUND_PAIRS ? CCL_OK : all_around(job, false, true, false, err);
     }

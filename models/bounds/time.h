@@ -45,10 +45,13 @@ typedef struct ccl_i_time_side {
     const double *upto; /* [nvertices] the others up to this long before the end; NULL: `latest` */
     const double *earliest, *latest;                 /* [nvertices] of ccl_i_time_reach() */
     const double *several_earliest, *several_latest; /* of partial results; NULL: the same */
+    const double *weights; /* [narcs] all arcs count, by these, in place of those that leave the
+                              set; NULL: none */
 } ccl_i_time_side_t;
 /* What must leave them; ccl_time_cut_t. */
 typedef struct ccl_i_time_needed {
     double share, least, partials;
+    bool lengths;
     const uint8_t *sources, *dests; /* [nranks] */
 } ccl_i_time_needed_t;
 /* Cuts so far; those that are best at no size go. */

@@ -120,6 +120,9 @@ static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *
     window_t w = {.from_s = earliest[u] + net->overhead_s[arc], .upto_s = delay + latest[v]};
     if (!isfinite(w.from_s) || !isfinite(w.upto_s))
         return (window_t){0}; /* nothing that counts can take it */
+    w.open = side->weights && side->weights[arc] > 0;
+    if (side->weights)
+        return w;
     if (!side->late[u] && side->from)
         w.from_s = fmax(w.from_s, side->from[u]);
     if (!side->late[u] && side->late[v]) {
@@ -146,7 +149,8 @@ ccl_status_t ccl_i_time_leave(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *
         return ccl_fail_nomem(err);
     for (uint32_t a = 0; a < net->c->narcs; a++) {
         const ccl_capacity_arc_t *arc = &net->c->arcs[a];
-        double Bps = (double)arc->units * net->c->unit_Bps / net->wire[a];
+        double Bps = (double)arc->units * net->c->unit_Bps / net->wire[a] *
+                     (side->weights ? side->weights[a] : 1);
         window_t w = window_of(net, side, a, false);
         cuts->fixed_bytes += Bps * w.fixed_s;
         if (w.open && Bps > 0) {
@@ -211,6 +215,7 @@ ccl_status_t ccl_i_time_cut(ccl_i_time_cuts_t *cuts, const ccl_i_time_needed_t *
     ccl_time_cut_t cut = {.share = needed->share,
                           .least = needed->least,
                           .partials = needed->partials,
+                          .lengths = needed->lengths,
                           .fixed_bytes = cuts->fixed_bytes};
     ccl_arena_t scratch;
     ccl_status_t status = CCL_OK;

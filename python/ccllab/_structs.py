@@ -156,8 +156,8 @@ Fraction = struct(
 
 BandwidthBound = struct(
     "ccl_bandwidth_bound_t",
-    "int proof; double Bps; ccl_fraction_t exact_Bps; bool tight; u32 nparts; ptr part; u32 nlinks; ptr links; "
-    "double trees_Bps; ccl_arena_t arena",
+    "int proof; double Bps; ccl_fraction_t exact_Bps; bool tight; u32 nparts; ptr part; u32 nlinks; ptr links, lengths; "
+    "double distance, trees_Bps; ccl_arena_t arena",
 )
 
 TimeBound = struct(

@@ -60,8 +60,9 @@ void ccl_i_bound_cut_text(const ccl_i_bound_point_t *point, uint32_t rows, ccl_t
     ccl_text_printf(out, "  over time  %s us", ccl_i_us(point->over_time_s, size, sizeof(size)));
     if (point->proto)
         ccl_text_printf(out, " with %s", point->proto);
-    ccl_text_printf(out, ": %.4g x %s must go", cut->share,
-                    ccl_format_bytes(point->size_bytes, size, sizeof(size)));
+    ccl_text_printf(out, ": %.4g x %s must go%s", cut->share,
+                    ccl_format_bytes(point->size_bytes, size, sizeof(size)),
+                    cut->lengths ? ", bytes times lengths of links," : "");
     if (cut->partials > 0 && cut->share > cut->least)
         ccl_text_printf(out, ", %.4g x as partial results,", cut->least);
     ccl_text_printf(out, " from ");
@@ -150,7 +151,9 @@ const ccl_i_described_t ccl_i_bound_cut_record = {
         {"destinations", CCL_I_LIST_OF(ccl_i_bare_string, count_ranks, dest_at), "that need them",
          .line = true},
         {"messages", CCL_I_AT(ccl_i_bound_point_t, messages),
-         "message sizes that must cross; between the two where partial results can"},
+         "message sizes that must cross (times lengths where all links have one, as in flows "
+         "between "
+         "all pairs); between the two where partial results can"},
         {"messages_of_partials", CCL_I_AT(ccl_i_bound_point_t, partials),
          "where all are partial results"},
         {"fixed_bytes", CCL_I_AT(ccl_i_bound_point_t, fixed_bytes), "that cross besides"},

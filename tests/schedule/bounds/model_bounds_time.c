@@ -57,6 +57,11 @@
 #define BY_PROTOCOL                                                                                \
     PAIR("\"protocols\":{\"LL\":{\"wire\":2},\"LL128\":{\"latency\":\"90us\"},"                    \
          "\"Simple\":{\"latency\":\"9us\"}}")
+#define RING                                                                                       \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3"),                   \
+            LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1") "," LINK(  \
+                "c", "d", "nvlink", "10", "1") "," LINK("d", "a", "nvlink", "10", "1"),            \
+            "")
 #define GROUPED                                                                                    \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
             LINK("a", "b", "nvlink", "10", "1") "," LINK("a", "c", "nvlink", "10", "3"),           \
@@ -86,6 +91,7 @@ START_TEST(closed_forms) {
          "some elements by partial results, from 2 us on"},
         {STAR, CCL_ALLREDUCE, NULL, 4000, 601, "six messages out of four GPUs"},
         {STAR, CCL_ALLTOALL, NULL, 4, 1.3, "three blocks"},
+        {RING, CCL_ALLTOALL, NULL, 40, 3, "four blocks over two links of each, a GPU between some"},
         {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
         {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
          "of an element two messages from 4 us on or a partial result from 5"},
