@@ -6,6 +6,11 @@
 #include <check.h>
 #include <stdlib.h>
 
+/* Check writes the place of every assertion that holds to a file, for the parent of a child that
+   dies. There is no child here, and a test of a million assertions spent a second on it. One that
+   fails says its own place. */
+#define _mark_point(file, line) ((void)0)
+
 /** Runs the suite and destroys it. @return main's exit status: 0 where all tests pass */
 static inline int run_suite(Suite *suite) {
     SRunner *runner = srunner_create(suite);
