@@ -59,21 +59,36 @@ double ccl_model_receive_Bps(const ccl_transport_t *t) {
     return t->direct ? INFINITY : t->tb_rate_Bps;
 }
 
+/* Names of few letters, most of which differ early: quicker than a call. */
+static bool same_name(const char *a, const char *b) {
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 ccl_transport_t ccl_model_transport(const ccl_topology_t *topo, const char *kind,
                                     const char *proto) {
     ccl_transport_t t = ccl_transport_default(kind);
-    uint32_t given = 0;
-    /* The kind's own keys first, whatever the order of the list, then the protocol's. */
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < topo->ntransports; i++) {
-            const ccl_transport_spec_t *spec = &topo->transports[i];
-            if (strcmp(spec->kind, kind) != 0)
-                continue;
-            if (pass == 0 ? !spec->protocol
-                          : spec->protocol && proto && strcmp(spec->protocol, proto) == 0) {
-                apply(&t, spec);
-                given |= spec->given;
-            }
+    uint32_t given = 0, own = topo->ntransports; /* own: the protocol's begin there */
+    /* The kind's own keys first, then the protocol's, wherever they stand; of several in turn. */
+    for (uint32_t i = 0; i < topo->ntransports; i++) {
+        const ccl_transport_spec_t *spec = &topo->transports[i];
+        if (!same_name(spec->kind, kind))
+            continue;
+        if (!spec->protocol) {
+            apply(&t, spec);
+            given |= spec->given;
+        } else if (i < own && proto && same_name(spec->protocol, proto)) {
+            own = i;
+        }
+    }
+    for (uint32_t i = own; i < topo->ntransports; i++) {
+        const ccl_transport_spec_t *spec = &topo->transports[i];
+        if (spec->protocol && same_name(spec->kind, kind) && same_name(spec->protocol, proto)) {
+            apply(&t, spec);
+            given |= spec->given;
         }
     }
     if (t.mechanism != CCL_MECHANISM_DEVICE)

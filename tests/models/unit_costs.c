@@ -66,6 +66,22 @@ START_TEST(order_of_the_list_does_not_matter) {
 }
 END_TEST
 
+/* A fit adds its constants to the list of a topology: of several the last has its way. */
+START_TEST(several_in_turn) {
+    ccl_transport_spec_t specs[] = {{.kind = "net", .protocol = "LL", .value = {.slots = 2}},
+                                    {.kind = "net", .value = {.slots = 5, .slices = 4}},
+                                    {.kind = "net", .protocol = "LL", .value = {.slots = 3}},
+                                    {.kind = "net", .value = {.slots = 6}}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++)
+        specs[i].given = CCL_TRANSPORT_SLOTS;
+    specs[1].given |= CCL_TRANSPORT_SLICES;
+    const ccl_topology_t t = {.transports = specs, .ntransports = CCL_ARRAY_LEN(specs)};
+    ck_assert_uint_eq(ccl_model_transport(&t, "net", "LL").slots, 3);
+    ck_assert_uint_eq(ccl_model_transport(&t, "net", "Simple").slots, 6);
+    ck_assert_uint_eq(ccl_model_transport(&t, "net", "Simple").slices, 4);
+}
+END_TEST
+
 START_TEST(route_kinds) {
     static const struct {
         uint32_t src, dst;
@@ -196,6 +212,7 @@ int main(void) {
     tcase_add_test(tc, tree_kinds);
     tcase_add_test(tc, transports);
     tcase_add_test(tc, order_of_the_list_does_not_matter);
+    tcase_add_test(tc, several_in_turn);
     tcase_add_test(tc, route_kinds);
     tcase_add_test(tc, gpus);
     tcase_add_test(tc, tau);
