@@ -58,6 +58,8 @@ class Calls(unittest.TestCase):
                 while not cancel.cancelled:  # the main thread does so
                     time.sleep(0.001)
 
+        # A suite in the background is started with the signal ignored: this would wait without an end.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         with self.assertRaises(KeyboardInterrupt) as raised:
             self.compare(interrupt, threads=1, cancel=cancel)
         self.assertTrue(raised.exception.partial.interrupted)
