@@ -1,7 +1,8 @@
 #!/bin/sh
 # Help of every command: exit code 0, on stdout, within 80 columns, and it names every option that the
 # command takes. Usage: cli_help_columns.sh PROGRAM SOURCE_DIR
-# With CCL_SANITIZED set, each run being ten times as slow, only the first and the last option are tried.
+# With CCL_SANITIZED set, each run being ten times as slow, only the first and the last option are tried; what the tests
+# of pages and completion run is run here once, because they are not sanitized themselves.
 set -eu
 ccllab=$1
 bad=0
@@ -21,6 +22,7 @@ check() {
     *--json*--csv*--seed*--threads*--progress*--quiet*--verbose*--help*) ;;
     *) say "ccllab $* --help lacks the options of every command" ;;
     esac
+    [ -z "${CCL_SANITIZED:-}" ] || "$ccllab" help --man "$@" >/dev/null || say "help --man $*: exit code $?"
     # Each option that the help names is taken (a wrong value is fine, an unknown option is not).
     options=$(printf '%s\n' "$out" | sed -n 's/^ .. \{0,1\}.*\(--[a-z-]*\).*/\1/p' | sort -u)
     [ -z "${CCL_SANITIZED:-}" ] || options=$(printf '%s\n' "$options" | sed -n '1p;$p' | sort -u)
@@ -85,4 +87,8 @@ check topology symmetry
 # Every command that the general help lists is checked above.
 listed=$("$ccllab" --help | grep -c '^  [a-z]')
 [ "$listed" -eq 49 ] || say "the help lists $listed lines, this test knows 49"
+for what in --man '--completion bash' '--completion zsh' '--completion fish' '--markdown lowering' '--markdown runs' '--markdown synthesizers'; do
+    # shellcheck disable=SC2086
+    [ -z "${CCL_SANITIZED:-}" ] || "$ccllab" help $what >/dev/null || say "help $what: exit code $?"
+done
 exit $bad
