@@ -11,6 +11,13 @@
    fails says its own place. */
 #define _mark_point(file, line) ((void)0)
 
+/** The build is sanitized: work takes several times as long, and the plain tests do all of it. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 /** Runs the suite and destroys it. @return main's exit status: 0 where all tests pass */
 static inline int run_suite(Suite *suite) {
     SRunner *runner = srunner_create(suite);

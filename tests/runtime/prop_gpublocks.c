@@ -5,7 +5,7 @@
 #include "random_programs.h"
 
 /* Two threads per block: large programs would only wait for each other. */
-enum { PROGRAMS = 120, MOST_BLOCKS = 48 };
+enum { PROGRAMS = SANITIZED ? 48 : 120, MOST_BLOCKS = 24 };
 
 START_TEST(test_random) {
     ccl_rng_t rng;

@@ -9,6 +9,8 @@
 
 #include <dlfcn.h>
 
+enum { ALL_PRIMITIVES = (1 << 9) - 1, MOST_STEPS = 30 };
+
 static const struct {
     const char *kind, *architecture;
 } targets[] = {{"cuda", "sm_80"}, {"cuda", "sm_90"}, {"hip", "gfx90a"}};
@@ -72,7 +74,7 @@ START_TEST(test_compile) {
 }
 END_TEST
 
-/* Six random programs: every primitive, ragged micro-batches, many pieces. */
+/* Small random programs until they have every primitive: ragged micro-batches, many pieces. */
 START_TEST(test_random) {
     const ccl_device_ops_t *ops = module_of("cuda");
     ccl_rng_t rng;
@@ -81,12 +83,16 @@ START_TEST(test_random) {
         return;
     ccl_rng_init(&rng, 99);
     random_world_init(&world);
-    for (uint32_t done = 0; done < 6;) {
+    for (uint32_t seen = 0, done = 0; seen != ALL_PRIMITIVES || done < 4;) {
         random_case_t c = {0};
+        uint32_t has = 0;
         if (!random_case(&rng, &world, &c))
             continue;
-        if (c.program->ntbs <= 20) {
+        for (uint32_t i = 0; i < c.program->nsteps; i++)
+            has |= 1u << c.program->steps[i].type;
+        if (c.program->nsteps <= MOST_STEPS && (has & ~seen || done < 4)) {
             compile(ops, "sm_90", c.program, &c.options, c.what);
+            seen |= has;
             done++;
         }
         ccl_program_destroy(c.program);
