@@ -483,7 +483,8 @@ START_TEST(synthesize) {
 END_TEST
 
 START_TEST(comparison) {
-    said_t said = run("compare -t heteccl-h20-4+8 -c allgather,allreduce --sizes 64K,1M --json -q");
+    said_t said = run("compare -t 'servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us' "
+                      "-c allgather,allreduce --sizes 64K,1M --json -q");
     json_t *root = json_of(&said);
     const json_t *both = need(root, "comparisons");
     size_t i, s;
@@ -644,11 +645,9 @@ END_TEST
 
 /* The same line gives the same bytes, whatever the number of threads. */
 START_TEST(determinism) {
-#ifdef __SANITIZE_ADDRESS__
-    static const char line[] = "compare -t heteccl-v100-4+8 -c allreduce --sizes 1M --json -q";
-#else
-    static const char line[] = "compare -t heteccl-v100-4+8 -c allreduce --sizes 64K,1M --json -q";
-#endif
+    static const char line[] =
+        "compare -t 'servers:3 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us' "
+        "-c allreduce --sizes 64K,1M --json -q";
     char one[256], four[256];
     said_t a, b;
 

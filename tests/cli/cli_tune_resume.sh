@@ -27,7 +27,7 @@ points() { # points in a notebook: none where its process was killed before anyt
 
 # Killed at 20 random moments or more, in turn after the start and after the first new point in the notebook, so that some
 # come while points are tried: what one had finished the next takes over, and the end is that of an unbroken run.
-budget=600
+budget=300
 [ -z "${CCL_SANITIZED:-}" ] || budget=150
 start=$(date +%s%N)
 # shellcheck disable=SC2086

@@ -2,15 +2,13 @@
  * A memo changes no program: all ways of lowering a schedule, by several threads and in any order,
  * make what they make without one, and where lowering hands out a run it is the program's.
  */
+#include "tests/base/nightly.h"
 #include "tests/synth/common.h"
 #include "lower/lower_i.h"
 
 enum { WAYS = 3 * 4 * 3 * 2 * 2 }; /* order, allocation, granularity, roughness, size */
-#ifdef __SANITIZE_ADDRESS__
-enum { OF_ALL = 3, HITS = 200 }; /* ten times as slow: one of three */
-#else
-enum { OF_ALL = 1, HITS = 800 };
-#endif
+#define OF_ALL (nightly() && !SANITIZED ? 1u : 3u) /* one of three ways each time */
+#define HITS (OF_ALL == 1 ? 800u : 200u)
 
 typedef struct all_ways {
     const ccl_schedule_t *schedule;

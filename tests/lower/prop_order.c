@@ -362,6 +362,10 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
 
 START_TEST(test_synthesizers) {
     ccl_topology_t *topo = topology(specs[_i]);
+    if (topo->nranks > (nightly() ? 64 : 16)) { /* the same with more of everything */
+        ccl_topology_destroy(topo);
+        return;
+    }
     ccl_routes_t *routes = ccl_routes_create(topo);
     uint32_t checked = 0;
     for (int kind = CCL_ALLREDUCE; kind <= CCL_SENDRECV; kind++) {

@@ -9,7 +9,7 @@
 #ifdef __SANITIZE_ADDRESS__
 enum { TRIALS = 4, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
 #else
-enum { TRIALS = 10, NIGHTLY_TRIALS = 60 };
+enum { TRIALS = 6, NIGHTLY_TRIALS = 60 };
 #endif
 
 static const struct {

@@ -7,12 +7,9 @@
 #include "brute.h"
 #include "mutants.h"
 #include "tests/base/main.h"
+#include "tests/base/nightly.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define MUTANTS 4000 /* six times as slow */
-#else
-#define MUTANTS 12000
-#endif
+#define MUTANTS (nightly() ? 12000u : SANITIZED ? 3000u : 6000u)
 #define SURVIVOR_RUNS 24
 
 /* ---------------------------------------------------------------- programs made here */

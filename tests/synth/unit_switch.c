@@ -203,7 +203,8 @@ int main(void) {
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_closed_forms, 0, (int)CCL_ARRAY_LEN(forms));
-    tcase_add_loop_test(tcase, test_thread_blocks, 0, (int)CCL_ARRAY_LEN(racks));
+    /* Times alone: sanitized, one of them. */
+    tcase_add_loop_test(tcase, test_thread_blocks, 0, SANITIZED ? 1 : (int)CCL_ARRAY_LEN(racks));
     tcase_add_test(tcase, test_two_at_once);
     tcase_add_loop_test(tcase, test_over_servers, 0, (int)CCL_ARRAY_LEN(clusters));
     tcase_add_test(tcase, test_refusals);
