@@ -18,6 +18,7 @@
     X_(nvls_pull)                                                                                  \
     X_(nvlstree)                                                                                   \
     X_(collnet)                                                                                    \
+    X_(latency)                                                                                    \
     X_(hpds)                                                                                       \
     X_(greedy)                                                                                     \
     X_(packing)                                                                                    \

@@ -1,0 +1,335 @@
+/*
+ * latency: schedules of few steps for small messages. GPUs are places of a grid (lanes of servers,
+ * wires of a mesh); along each digit all peers exchange at once. Which grid, which digits, how many
+ * channels and parts is decided by simulation at the size asked for.
+ */
+#include "synth/latency/latency.h"
+#include "synth/common/race.h"
+#include "synth/registry.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    (void)topo;
+    switch (want->kind) {
+    case CCL_ALLREDUCE:
+    case CCL_ALLGATHER:
+    case CCL_REDUCESCATTER:
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+    case CCL_ALLTOALL:
+        return true;
+    default:
+        *why = "blocks of one GPU or of one pair have no exchange; use direct";
+        return false;
+    }
+}
+
+enum { MOST_GRIDS = 12, MOST_FORMS = 64, MOST_LISTS = 4 };
+#define DEFAULT_SIZE_BYTES 65536.0
+/** Transfers of a candidate. */
+#define MOST_TRANSFERS 100000.0
+/** Bytes of a chunk that are not worth being cut. */
+#define LEAST_CHUNK_BYTES 256.0
+
+typedef struct family {
+    const ccl_i_cluster_t *cluster;
+    const ccl_collective_t *want;
+    const ccl_synth_options_t *options;
+    double size_bytes;
+    uint32_t sms; /* of the GPU with the fewest */
+    ccl_i_grid_t grids[MOST_GRIDS];
+    uint32_t ngrids;
+    ccl_i_form_t forms[MOST_FORMS];
+    uint32_t n;
+    ccl_arena_t arena;
+} family_t;
+
+/* ---------------------------------------------------------------- digits */
+
+typedef struct factors {
+    uint32_t factor[CCL_I_GRID_DIGITS], n;
+} factors_t;
+
+static factors_t primes_of(uint32_t n) {
+    factors_t f = {{0}, 0};
+    for (uint32_t p = 2; n > 1 && f.n < CCL_I_GRID_DIGITS; p++) {
+        for (; n % p == 0 && f.n < CCL_I_GRID_DIGITS; n /= p)
+            f.factor[f.n++] = p;
+    }
+    return f;
+}
+
+/* Ways to write n as a product: as one factor, as two about equal ones, as primes. */
+static uint32_t ways_to_factor(uint32_t n, factors_t *out) {
+    uint32_t count = 0;
+    factors_t primes = primes_of(n);
+    if (n <= 1) {
+        out[0] = (factors_t){{0}, 0};
+        return 1;
+    }
+    out[count++] = (factors_t){{n}, 1};
+    if (primes.n >= 3) {
+        uint32_t low = 1;
+        for (uint32_t k = 2; (uint64_t)k * k <= n; k++)
+            low = n % k == 0 ? k : low;
+        out[count++] = (factors_t){{n / low, low}, 2};
+    }
+    if (primes.n >= 2)
+        out[count++] = primes;
+    return count;
+}
+
+static void add_factors(ccl_i_form_t *form, const factors_t *f, uint32_t stride) {
+    for (uint32_t i = 0; i < f->n && form->ndigits < CCL_I_GRID_DIGITS; i++) {
+        form->factor[form->ndigits] = f->factor[i];
+        form->stride[form->ndigits++] = stride;
+        stride *= f->factor[i];
+    }
+}
+
+/* ---------------------------------------------------------------- candidates */
+
+static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes_per_channel) {
+    form.channels = form.parts = 1;
+    double most = CCL_I_MAX_AUTO_CHANNELS;
+    if (f->sms)
+        most = fmin(most, floor((double)f->sms / ccl_i_form_blocks(&form, f->want->kind)));
+    most = fmin(most, floor(MOST_TRANSFERS / ccl_i_form_transfers(&form, f->want)));
+    most = fmin(most, floor(bytes_per_channel / LEAST_CHUNK_BYTES));
+    return most < 1 ? 1 : (uint32_t)most;
+}
+
+/* Bytes of a share. */
+static double share_bytes(const family_t *f, const ccl_i_form_t *form) {
+    double shares = f->want->nranks;
+    if (f->want->kind == CCL_ALLREDUCE || f->want->kind == CCL_BROADCAST ||
+        f->want->kind == CCL_REDUCE) {
+        shares = 1;
+        for (uint32_t d = 0; d < form->shared; d++)
+            shares *= form->factor[d];
+    }
+    return f->size_bytes / shares;
+}
+
+/* Peers that send to one GPU at once, whose parts come in turn. */
+static uint32_t peers_in_turn(const family_t *f, const ccl_i_form_t *form) {
+    bool reduces = f->want->kind == CCL_ALLREDUCE || f->want->kind == CCL_REDUCE;
+    uint32_t most = 1, end = reduces ? form->shared : form->ndigits;
+    if (!reduces && f->want->kind != CCL_REDUCESCATTER)
+        return 1;
+    for (uint32_t d = 0; d < end; d++)
+        most = form->factor[d] - 1 > most ? form->factor[d] - 1 : most;
+    return most;
+}
+
+static void add_form(family_t *f, ccl_i_form_t form) {
+    const ccl_synth_options_t *o = f->options;
+    form.channels = o->channels ? o->channels : form.channels;
+    form.parts = o->chunks ? o->chunks : form.parts;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (memcmp(&f->forms[i], &form, sizeof form) == 0)
+            return;
+    }
+    if (f->n < MOST_FORMS && form.channels >= 1 && form.parts >= 1 &&
+        (f->n == 0 || ccl_i_form_transfers(&form, f->want) <= MOST_TRANSFERS))
+        f->forms[f->n++] = form;
+}
+
+/* Every number of shared digits, with as many channels as there is room for. */
+static void add_shared(family_t *f, ccl_i_form_t form, uint32_t ninner) {
+    ccl_collective_kind_t kind = f->want->kind;
+    bool whole = kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
+    uint32_t counts[3] = {0, ninner, form.ndigits}, n = whole ? 3 : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        form.shared = counts[i];
+        if (i > 0 && counts[i] == counts[i - 1])
+            continue;
+        double bytes = share_bytes(f, &form);
+        form.channels = most_channels(f, form, bytes);
+        form.parts = peers_in_turn(f, &form);
+        if (bytes / form.channels / form.parts < LEAST_CHUNK_BYTES)
+            form.parts = 1;
+        add_form(f, form);
+    }
+}
+
+static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *only) {
+    factors_t inner[MOST_LISTS], outer[MOST_LISTS];
+    uint32_t ninner = only ? 1 : ways_to_factor(grid->inner, inner);
+    uint32_t nouter = ways_to_factor(grid->ngroups, outer);
+    if (only)
+        inner[0] = *only;
+    if (!grid->even)
+        ninner = 1;
+    for (uint32_t i = 0; i < ninner; i++) {
+        for (uint32_t k = 0; k < nouter; k++) {
+            ccl_i_form_t form;
+            memset(&form, 0, sizeof form);
+            form.grid = grid;
+            add_factors(&form, &inner[i], 1);
+            add_factors(&form, &outer[k], grid->inner);
+            add_shared(f, form, inner[i].n);
+            if (!grid->even || inner[i].n == 0 || outer[k].n == 0)
+                continue;
+            memset(&form, 0, sizeof form);
+            form.grid = grid;
+            add_factors(&form, &outer[k], grid->inner);
+            add_factors(&form, &inner[i], 1);
+            add_shared(f, form, outer[k].n);
+        }
+    }
+}
+
+/* Servers; all GPUs as one; where not all of a server reach each other, grids of wires. */
+static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
+    const ccl_i_cluster_t *c = f->cluster;
+    ccl_i_grid_t *servers = &f->grids[f->ngrids];
+    bool full = true;
+    CCL_TRY(ccl_i_grid_servers(c, &f->arena, &f->grids[f->ngrids++], err));
+    for (uint32_t a = c->first[0]; a < c->first[1]; a++)
+        for (uint32_t b = c->first[0]; b < c->first[1]; b++)
+            full = full && (a == b || ccl_i_cluster_reaches(c, c->ranks[a], c->ranks[b]));
+    if (full)
+        add_grid(f, servers, NULL);
+    if (full && c->nservers > 1 && c->full) {
+        CCL_TRY(ccl_i_grid_whole(c, &f->arena, &f->grids[f->ngrids], err));
+        add_grid(f, &f->grids[f->ngrids++], NULL);
+    }
+    if (full || !servers->even)
+        return CCL_OK;
+    factors_t ways[MOST_LISTS];
+    uint32_t nways = ways_to_factor(servers->inner, ways);
+    for (uint32_t i = 1; i < nways; i++) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        ccl_status_t status = ccl_i_grid_wired(c, &f->arena, servers, ways[i].factor, ways[i].n,
+                                               &f->grids[f->ngrids], &why);
+        if (status == CCL_OK)
+            add_grid(f, &f->grids[f->ngrids++], &ways[i]);
+        else if (status != CCL_UNSUPPORTED) {
+            if (err)
+                *err = why;
+            return status;
+        }
+    }
+    return CCL_OK;
+}
+
+/* The best so far with other numbers of channels and parts. */
+static void add_cuts(family_t *f, ccl_i_form_t best) {
+    static const uint32_t channels[] = {1, 2, 4, 8, 16};
+    uint32_t turns = peers_in_turn(f, &best);
+    ccl_i_form_t form = best;
+    uint32_t most = most_channels(f, best, INFINITY);
+    f->n = 0;
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(channels); i++) {
+        form.channels = channels[i];
+        if (form.channels <= most && form.channels != best.channels)
+            add_form(f, form);
+    }
+    form = best;
+    for (uint32_t k = 1; k <= 2; k++) {
+        form.parts = best.parts == 1 ? k * turns : k == 1 ? 1 : 2 * best.parts;
+        if (form.parts != best.parts)
+            add_form(f, form);
+    }
+    form = best;
+    form.apart = true;
+    if (f->want->kind == CCL_ALLREDUCE && best.shared > 0) {
+        form.channels = best.channels > 1 ? best.channels / 2 : 1;
+        add_form(f, form);
+    }
+}
+
+/* ---------------------------------------------------------------- the race */
+
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    const family_t *f = user;
+    const ccl_i_form_t *form = &f->forms[index];
+    ccl_text_t text = {0};
+    CCL_TRY(ccl_i_form_make(with->cluster, f->want, form, out, err));
+    ccl_i_form_print(form, f->want->kind, &text);
+    ccl_origin_set((*out)->origin, "latency: %s, %u channel%s", text.data ? text.data : "",
+                   form->channels, form->channels == 1 ? "" : "s");
+    if (form->parts > 1)
+        ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
+    ccl_text_fini(&text);
+    return CCL_OK;
+}
+
+static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *with,
+                              const ccl_schedule_t *schedule, ccl_i_raced_t *out,
+                              ccl_error_t *err) {
+    const family_t *f = user;
+    (void)index;
+    return ccl_i_time_protocols(with->ctx, f->cluster->topo, with->routes, schedule, f->size_bytes,
+                                CCL_GRANULARITY_ALGORITHM, &out->time_s, err);
+}
+
+static ccl_status_t race(const ccl_ctx_t *ctx, family_t *f, ccl_routes_t *routes,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_i_race_t race = {.ctx = ctx,
+                         .topo = f->cluster->topo,
+                         .routes = routes,
+                         .clusters = true,
+                         .make = make,
+                         .time = time_form,
+                         .user = f,
+                         .size_bytes = f->size_bytes};
+    ccl_status_t status = ccl_i_race_run(&race, f->n, err);
+    for (uint32_t round = 0; status == CCL_OK && round < 2; round++) {
+        if (!race.best.schedule || race.best.index == CCL_NONE)
+            break;
+        add_cuts(f, f->forms[race.best.index]);
+        if (f->n > 0)
+            status = ccl_i_race_run(&race, f->n, err);
+    }
+    if (status == CCL_OK)
+        status = ccl_i_race_take(&race, out, err);
+    ccl_i_race_fini(&race);
+    return status;
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    ccl_i_cluster_t cluster;
+    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    family_t *f = calloc(1, sizeof *f);
+    ccl_status_t status = f ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        f->cluster = &cluster;
+        f->want = want;
+        f->options = options;
+        f->size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES;
+        for (uint32_t r = 0; r < topo->nranks; r++) {
+            uint32_t sms = ccl_model_gpu(topo, r).sms;
+            f->sms = sms && (!f->sms || sms < f->sms) ? sms : f->sms;
+        }
+        status = add_grids(f, err);
+    }
+    if (status == CCL_OK && f->n == 0)
+        status = ccl_fail(err, CCL_UNSUPPORTED,
+                          "the GPUs of a server form no grid of direct links; use greedy or sketch");
+    if (status == CCL_OK)
+        status = race(ctx, f, routes, out, err);
+    if (f)
+        ccl_arena_fini(&f->arena);
+    free(f);
+    ccl_i_cluster_fini(&cluster);
+    return status;
+}
+
+const ccl_synth_ops_t ccl_i_synth_latency = {
+    .size = sizeof(ccl_synth_ops_t),
+    .name = "latency",
+    .summary = "few steps for small messages: all peers of a digit exchange at once",
+    .source = "Thakur, Rabenseifner, Gropp, IJHPCA 2005; Bruck et al., TPDS 1997",
+    .supports = supports,
+    .synthesize = synthesize,
+    .by_size = true,
+};

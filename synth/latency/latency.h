@@ -1,0 +1,69 @@
+/*
+ * Private to synth/latency: GPUs as places of a grid, and schedules of few steps along its digits.
+ */
+#ifndef CCL_SYNTH_LATENCY_H
+#define CCL_SYNTH_LATENCY_H
+
+#include "synth/common/plan.h"
+
+/** Most digits of a place: 2^12 GPUs. */
+#define CCL_I_GRID_DIGITS 12u
+
+/**
+ * GPUs in groups (servers). A place is group x inner + lane; groups of fewer than `inner` GPUs have
+ * their GPUs at several lanes. Where all reach each other or form a grid of wires there is one
+ * group.
+ */
+typedef struct ccl_i_grid {
+    uint32_t ngroups, inner; /* inner: GPUs of the largest group */
+    bool even;               /* all groups have as many GPUs */
+    uint32_t *first;         /* [ngroups + 1] into ranks */
+    uint32_t *ranks;         /* by group and lane */
+    uint32_t *place;         /* [nranks] the least of the rank's places */
+} ccl_i_grid_t;
+
+/** A schedule along the digits of places. */
+typedef struct ccl_i_form {
+    const ccl_i_grid_t *grid;
+    /* Digits in the order in which a sum gathers; their factors multiply to the number of places. A
+       digit's peers are the places that differ in it alone, all of which exchange in one step. */
+    uint32_t factor[CCL_I_GRID_DIGITS], stride[CCL_I_GRID_DIGITS];
+    uint32_t ndigits;
+    /* AllReduce, Broadcast, Reduce: the first of them in which each GPU has a share of its own; in
+       the others all have the whole of it. */
+    uint32_t shared;
+    uint32_t channels, parts; /* chunks of a share: channels x parts */
+    bool apart;               /* AllReduce: results on channels of their own */
+} ccl_i_form_t;
+
+/** Thread blocks that the busiest GPU needs. */
+uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind);
+/** Transfers, about. */
+double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *want);
+/** "8 x 2^2 of 4 x 8" */
+void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_text_t *out);
+
+/**
+ * The schedule. AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, AllToAll.
+ * @retval CCL_UNSUPPORTED  two GPUs that the form joins have no route.
+ */
+ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collective_t *want,
+                             const ccl_i_form_t *form, ccl_schedule_t **out, ccl_error_t *err);
+
+/* ---------------------------------------------------------------- grid.c */
+
+/** Servers as groups. Memory is the arena's. */
+ccl_status_t ccl_i_grid_servers(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
+                                ccl_i_grid_t *out, ccl_error_t *err);
+/** All GPUs as one group, in the servers' order. */
+ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
+                              ccl_i_grid_t *out, ccl_error_t *err);
+/**
+ * The GPUs of every group in an order in which those that differ in one digit reach each other.
+ * @retval CCL_UNSUPPORTED  none was found.
+ */
+ccl_status_t ccl_i_grid_wired(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
+                              const ccl_i_grid_t *from, const uint32_t *factor, uint32_t ndigits,
+                              ccl_i_grid_t *out, ccl_error_t *err);
+
+#endif
