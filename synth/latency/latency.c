@@ -28,6 +28,8 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 }
 
 enum { MOST_GRIDS = 12, MOST_FORMS = 64, MOST_LISTS = 4 };
+/** Forms of the first round whose channels and parts are varied. */
+enum { LEADERS = 3 };
 #define DEFAULT_SIZE_BYTES 65536.0
 /** Transfers of a candidate. */
 #define MOST_TRANSFERS 100000.0
@@ -217,13 +219,12 @@ static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* The best so far with other numbers of channels and parts. */
+/* A form with other numbers of channels and parts. */
 static void add_cuts(family_t *f, ccl_i_form_t best) {
     static const uint32_t channels[] = {1, 2, 4, 8, 16};
     uint32_t turns = peers_in_turn(f, &best);
     ccl_i_form_t form = best;
     uint32_t most = most_channels(f, best, INFINITY);
-    f->n = 0;
     for (uint32_t i = 0; i < CCL_ARRAY_LEN(channels); i++) {
         form.channels = channels[i];
         if (form.channels <= most && form.channels != best.channels)
@@ -269,6 +270,25 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
                                 CCL_GRANULARITY_ALGORITHM, &out->time_s, err);
 }
 
+/* The fastest of a round, fastest first. */
+static uint32_t leaders(const family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out) {
+    double after = 0;
+    uint32_t n = 0;
+    while (n < LEADERS) {
+        uint32_t best = CCL_NONE;
+        for (uint32_t i = 0; i < f->n; i++) {
+            double t = race->results[i].time_s;
+            if (t > after && t < INFINITY && (best == CCL_NONE || t < race->results[best].time_s))
+                best = i;
+        }
+        if (best == CCL_NONE)
+            break;
+        after = race->results[best].time_s;
+        out[n++] = f->forms[best];
+    }
+    return n;
+}
+
 static ccl_status_t race(const ccl_ctx_t *ctx, family_t *f, ccl_routes_t *routes,
                          ccl_schedule_t **out, ccl_error_t *err) {
     ccl_i_race_t race = {.ctx = ctx,
@@ -281,9 +301,13 @@ static ccl_status_t race(const ccl_ctx_t *ctx, family_t *f, ccl_routes_t *routes
                          .size_bytes = f->size_bytes};
     ccl_status_t status = ccl_i_race_run(&race, f->n, err);
     for (uint32_t round = 0; status == CCL_OK && round < 2; round++) {
-        if (!race.best.schedule || race.best.index == CCL_NONE)
+        ccl_i_form_t best[LEADERS];
+        uint32_t n = leaders(f, &race, best);
+        if (race.best.index == CCL_NONE)
             break;
-        add_cuts(f, f->forms[race.best.index]);
+        f->n = 0;
+        for (uint32_t i = 0; i < (round == 0 ? n : 1); i++)
+            add_cuts(f, best[i]);
         if (f->n > 0)
             status = ccl_i_race_run(&race, f->n, err);
     }

@@ -19,6 +19,7 @@ typedef struct maker {
     size_t n, cap;
     uint32_t *seen; /* [nranks] chunk + 1 that has reached it */
     bool nomem, cut;
+    uint32_t nshared; /* digits in which each GPU has a share of its own */
     /* the chunk in hand */
     uint32_t chunk, part;
     uint16_t channel;
@@ -79,6 +80,21 @@ static uint32_t turn_of(const maker_t *m, uint32_t d, uint32_t own, uint32_t val
     return f < 2 ? 0 : (after - 1 + m->part) % (f - 1);
 }
 
+/*
+ * How far a place is from the owner in the digits behind d: a GPU spreads what is its own before
+ * what comes to it, and gathers for others before it gathers for itself.
+ */
+static uint32_t distance(const maker_t *m, uint32_t place, uint32_t owner, uint32_t d,
+                         uint32_t *most_out) {
+    const ccl_i_form_t *f = m->form;
+    uint32_t index = 0, count = 1;
+    for (uint32_t e = m->nshared; e-- > d + 1; count *= f->factor[e])
+        index = index * f->factor[e] +
+                (digit(f, place, e) + f->factor[e] - digit(f, owner, e)) % f->factor[e];
+    *most_out = count - 1;
+    return index;
+}
+
 /** Between owners of a share and their peers in digit d. */
 typedef enum way { TO_OWNER, FROM_OWNER, AMONG_ALL } way_t;
 
@@ -94,6 +110,7 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
             continue;
         if (way == AMONG_ALL && fixed == 0 && !is_least(m->grid, v))
             continue;
+        uint32_t most, far = distance(m, v, owner, d, &most);
         for (uint32_t x = 0; x < f->factor[d]; x++) {
             uint32_t w = with_digit(f, v, d, x), at;
             if (w == v || rank_at(m->grid, w) == rank_at(m->grid, v) ||
@@ -101,7 +118,9 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
                 continue;
             at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x);
             if (way == FROM_OWNER)
-                move(m, v, w, phase, at, false, channel);
+                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, channel);
+            else if (way == TO_OWNER)
+                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, channel);
             else
                 move(m, w, v, phase, at, true, channel);
         }
@@ -253,6 +272,7 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
     maker_t m = {.cluster = cluster,
                  .grid = form->grid,
                  .form = form,
+                 .nshared = whole ? form->shared : form->ndigits,
                  .seen = calloc(cluster->nranks, sizeof *m.seen)};
     m.nomem = !m.seen;
     for (uint32_t k = 0; k < coll->nchunks && !m.nomem && !m.cut; k++) {
