@@ -121,6 +121,16 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
 ccl_status_t ccl_i_lower_unblock(ccl_i_lowering_t *l, ccl_i_lblocks_t *blocks, ccl_error_t *err);
 
 /**
+ * Which items become one primitive with the item before them in their block (join.c): the same
+ * primitive, of transfers of one step, at places side by side, and the same at the other end.
+ *
+ * @param prims   [nitems] each by itself.
+ * @param joined  [nitems] out; none where joined items would wait for each other.
+ */
+ccl_status_t ccl_i_lower_join(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks,
+                              const ccl_step_t *prims, uint8_t *joined, ccl_error_t *err);
+
+/**
  * State-based allocation (state.c): blocks of the program whose connections are hardly active at
  * the same time in a run of options->size_bytes, ->batches and ->granularity on options->topo
  * become one. The program is replaced (and destroyed) when that saves blocks at no more than 1 %
@@ -175,6 +185,7 @@ typedef struct ccl_i_lower_how {
     bool task;             /* to run at task level: nops wait for all micro-batches */
     uint32_t slots;        /* >= 1 */
     double piece_bytes;    /* of the program */
+    bool joined;           /* as ccl_schedule_t.joined */
     const uint16_t *stage; /* [ntransfers] of the schedule; NULL: all 0 */
     /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
        on in one block what it receives; NULL: as the channels say. */

@@ -139,6 +139,8 @@ typedef struct emission {
     uint32_t *local;            /* [nblocks] id within the rank */
     uint32_t *seen, *seen_item; /* [nblocks] last item of it that the block in hand waited for */
     size_t ndeps, deps_cap;
+    ccl_step_t *prims; /* [nitems] and whether it is one with the item before it; NULL: none is */
+    uint8_t *joined;
 } emission_t;
 
 static ccl_status_t emission_init(emission_t *e, const ccl_i_lblocks_t *blocks, ccl_error_t *err) {
@@ -164,6 +166,8 @@ static void emission_fini(emission_t *e) {
     free(e->local);
     free(e->seen);
     free(e->seen_item);
+    free(e->prims);
+    free(e->joined);
 }
 
 /* Keep of an operation's dependencies what nothing else implies. */
@@ -200,18 +204,24 @@ static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
                                const ccl_i_lblocks_t *blocks, ccl_error_t *err) {
     for (uint32_t b = 0; b < blocks->nblocks; b++) {
         const ccl_i_lblock_t *block = &blocks->blocks[b];
-        uint32_t step = 0;
-        for (uint32_t i = block->first; i < block->first + block->nitems; i++) {
-            const ccl_i_item_t *item = &blocks->items[i];
+        uint32_t step = 0, end = block->first + block->nitems;
+        for (uint32_t i = block->first, next; i < end; i = next) {
             size_t first = e->ndeps;
             e->first_dep[i] = (uint32_t)first;
-            if (item->recv != CCL_NONE)
-                CCL_TRY(thin_out(e, l, item->recv, b, first, err));
-            if (item->send != CCL_NONE)
-                CCL_TRY(thin_out(e, l, item->send, b, first, err));
+            for (next = i; next == i || (e->joined && next < end && e->joined[next]); next++) {
+                const ccl_i_item_t *item = &blocks->items[next];
+                if (item->recv != CCL_NONE)
+                    CCL_TRY(thin_out(e, l, item->recv, b, first, err));
+                if (item->send != CCL_NONE)
+                    CCL_TRY(thin_out(e, l, item->send, b, first, err));
+            }
             size_t ndeps = e->ndeps - first;
             step += ndeps > 1 ? (uint32_t)ndeps - 1 : 0;
-            e->step[i] = step++;
+            for (uint32_t k = i; k < next; k++) {
+                e->first_dep[k] = (uint32_t)(k == i ? first : e->ndeps);
+                e->step[k] = step;
+            }
+            step++;
         }
     }
     e->first_dep[blocks->nitems] = (uint32_t)e->ndeps;
@@ -257,6 +267,22 @@ static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
     return s;
 }
 
+/* Joined primitives: scratch in the order of sends, so that what goes together lies together. */
+static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks_t *blocks,
+                                ccl_error_t *err) {
+    e->prims = malloc((blocks->nitems + (size_t)1) * sizeof *e->prims);
+    e->joined = calloc(blocks->nitems + (size_t)1, sizeof *e->joined);
+    if (!e->prims || !e->joined)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < blocks->nitems; i++) {
+        if (blocks->items[i].send != CCL_NONE && blocks->items[i].recv == CCL_NONE)
+            resolve(l, blocks->items[i].send, l->ops[blocks->items[i].send].src);
+    }
+    for (uint32_t i = 0; i < blocks->nitems; i++)
+        e->prims[i] = primitive(l, &blocks->items[i]);
+    return ccl_i_lower_join(l, blocks, e->prims, e->joined, err);
+}
+
 /** Copies of a rank are a block of their own behind the others. */
 static void emit_copies(const ccl_i_lowering_t *l, uint32_t rank, size_t *at,
                         ccl_program_builder_t *b) {
@@ -286,8 +312,12 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
             const ccl_i_lblock_t *block = &blocks->blocks[at];
             uint32_t tb =
                 ccl_program_builder_tb(b, rank, block->send_peer, block->recv_peer, block->channel);
-            for (uint32_t i = block->first; i < block->first + block->nitems; i++) {
-                ccl_step_t main = primitive(l, &blocks->items[i]);
+            uint32_t end = block->first + block->nitems;
+            for (uint32_t i = block->first, next; i < end; i = next) {
+                ccl_step_t main = e->prims ? e->prims[i] : primitive(l, &blocks->items[i]);
+                for (next = i + 1; e->joined && next < end && e->joined[next];)
+                    next++;
+                main.count = next - i;
                 for (uint32_t d = e->first_dep[i]; d < e->first_dep[i + 1]; d++) {
                     const ccl_i_op_t *on = &l->ops[e->deps[d]];
                     uint32_t on_item = blocks->blocks[on->block].first + on->item;
@@ -475,6 +505,8 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);
+    if (how->joined)
+        CCL_TRY_GOTO(find_joined(&l, &e, &blocks, err), status, end);
     CCL_TRY_GOTO(find_steps(&e, &l, &blocks, err), status, end);
     CCL_TRY_GOTO(build(&l, &e, &blocks, how->proto, out, err), status, end);
     (*out)->piece_bytes = how->piece_bytes;

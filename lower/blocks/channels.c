@@ -46,6 +46,7 @@ ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const 
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
     (*out)->limited = schedule->limited;
     (*out)->piece_bytes = schedule->piece_bytes;
+    (*out)->joined = schedule->joined;
     return CCL_OK;
 }
 

@@ -384,6 +384,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     if (options->executor == CCL_EXECUTOR_ANY) /* others have a rule of their own */
         how.piece_bytes = schedule->piece_bytes;
     how.no_fuse = how.no_fuse || how.task;
+    how.joined = schedule->joined && options->order == CCL_ORDER_STEP && !how.task;
     if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
         how.slots = LEAST_SLOTS;
     CCL_TRY(check_options(schedule, options, err));

@@ -130,6 +130,7 @@ static uint32_t peers_in_turn(const family_t *f, const ccl_i_form_t *form) {
 static void add_form(family_t *f, ccl_i_form_t form) {
     const ccl_synth_options_t *o = f->options;
     form.channels = o->channels ? o->channels : form.channels;
+    form.across = form.across && form.across < form.channels ? form.across : form.channels;
     form.parts = o->chunks ? o->chunks : form.parts;
     for (uint32_t i = 0; i < f->n; i++) {
         if (memcmp(&f->forms[i], &form, sizeof form) == 0)
@@ -237,6 +238,15 @@ static void add_cuts(family_t *f, ccl_i_form_t best) {
             add_form(f, form);
     }
     form = best;
+    form.joined = !best.joined;
+    add_form(f, form);
+    for (form.across = 1; form.across < best.channels && f->cluster->nservers > 1;
+         form.across *= 2) {
+        form.joined = true;
+        if (form.across != best.across)
+            add_form(f, form);
+    }
+    form = best;
     form.apart = true;
     if (f->want->kind == CCL_ALLREDUCE && best.shared > 0) {
         form.channels = best.channels > 1 ? best.channels / 2 : 1;
@@ -255,6 +265,10 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     ccl_i_form_print(form, f->want->kind, &text);
     ccl_origin_set((*out)->origin, "latency: %s, %u channel%s", text.data ? text.data : "",
                    form->channels, form->channels == 1 ? "" : "s");
+    if (form->across < form->channels)
+        ccl_origin_add((*out)->origin, "%u between servers", form->across);
+    if (form->joined)
+        ccl_origin_add((*out)->origin, "neighbours joined");
     if (form->parts > 1)
         ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
     ccl_text_fini(&text);

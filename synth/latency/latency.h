@@ -33,6 +33,8 @@ typedef struct ccl_i_form {
        the others all have the whole of it. */
     uint32_t shared;
     uint32_t channels, parts; /* chunks of a share: channels x parts */
+    uint32_t across;          /* channels between servers, at most `channels` */
+    bool joined;              /* chunks that lie side by side travel as one */
     bool apart;               /* AllReduce: results on channels of their own */
 } ccl_i_form_t;
 

@@ -18,7 +18,7 @@ typedef struct maker {
     moved_t *moves;
     size_t n, cap;
     uint32_t *seen; /* [nranks] chunk + 1 that has reached it */
-    bool nomem, cut;
+    bool nomem, cut, copy; /* copy: what is passed is not time-reversed */
     uint32_t nshared; /* digits in which each GPU has a share of its own */
     /* the chunk in hand */
     uint32_t chunk, part;
@@ -62,6 +62,9 @@ static bool agree(const ccl_i_form_t *f, uint32_t a, uint32_t b, uint32_t first,
 static void move(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_t at, bool reduce,
                  uint32_t channel) {
     uint32_t src = rank_at(m->grid, from), dst = rank_at(m->grid, to);
+    uint32_t base = channel - m->channel;
+    if (m->cluster->server[src] != m->cluster->server[dst])
+        channel = base + m->channel * m->form->across / m->form->channels;
     if (!ccl_i_cluster_reaches(m->cluster, src, dst))
         m->cut = true;
     if (!ccl_grow(&m->moves, &m->cap, m->n + 1, sizeof *m->moves)) {
@@ -75,9 +78,9 @@ static void move(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_
  * Place in time of peer `value` among those of `own`. Parts have their peers in turn: while one
  * peer's share of a part is added, others add to other parts.
  */
-static uint32_t turn_of(const maker_t *m, uint32_t d, uint32_t own, uint32_t value) {
+static uint32_t turn_of(const maker_t *m, uint32_t d, uint32_t own, uint32_t value, bool copy) {
     uint32_t f = m->form->factor[d], after = (value + f - own) % f;
-    return f < 2 ? 0 : (after - 1 + m->part) % (f - 1);
+    return f < 2 ? 0 : (after - 1 + (m->form->joined && copy ? 0 : m->part)) % (f - 1);
 }
 
 /*
@@ -116,7 +119,7 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
             if (w == v || rank_at(m->grid, w) == rank_at(m->grid, v) ||
                 (is_lane(f, d) && !is_least(m->grid, w)))
                 continue;
-            at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x);
+            at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x, way == FROM_OWNER);
             if (way == FROM_OWNER)
                 move(m, v, w, phase, at + far * (f->factor[d] - 1), false, channel);
             else if (way == TO_OWNER)
@@ -164,7 +167,7 @@ static void pass_along(maker_t *m, uint32_t owner, uint32_t root, uint32_t d, ui
         for (uint32_t x = 0; has && x < f->factor[d]; x++) {
             uint32_t w = with_digit(f, v, d, x);
             if (w != v)
-                pass(m, v, w, phase, turn_of(m, d, digit(f, v, d), x));
+                pass(m, v, w, phase, turn_of(m, d, digit(f, v, d), x, m->copy));
         }
     }
 }
@@ -272,6 +275,7 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
     maker_t m = {.cluster = cluster,
                  .grid = form->grid,
                  .form = form,
+                 .copy = want->kind != CCL_REDUCE,
                  .nshared = whole ? form->shared : form->ndigits,
                  .seen = calloc(cluster->nranks, sizeof *m.seen)};
     m.nomem = !m.seen;
@@ -292,6 +296,8 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
     else {
         status = finish(&m, coll, want->kind == CCL_REDUCE, out, err);
         coll = NULL;
+        if (status == CCL_OK)
+            (*out)->joined = form->joined;
     }
     ccl_collective_destroy(coll);
     free(m.moves);
