@@ -176,7 +176,15 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  double size_bytes, ccl_granularity_t level, double *time_out,
                                  ccl_error_t *err);
-/** The same with the fastest of the cluster's protocols. */
+/**
+ * The same with each of the cluster's protocols.
+ * @param protocols  bits by ccl_protocol_t: those wanted.
+ * @param times_out  [CCL_PROTOCOLS] INFINITY also where it is not wanted or the cluster lacks it.
+ */
+ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, double size_bytes, unsigned protocols,
+                             ccl_granularity_t level, double *times_out, ccl_error_t *err);
+/** The same with the fastest of them. */
 ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                   ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                   double size_bytes, ccl_granularity_t level, double *time_out,

@@ -2,6 +2,7 @@
  */
 #include "synth/common/plan.h"
 
+#include <limits.h>
 #include <math.h>
 
 /* Of a run's cost: lowering a transfer, an event, a new rate, in plain transfers. */
@@ -58,21 +59,30 @@ ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t
     return time_proto(ctx, topo, routes, schedule, &how, time_out, work_out, err);
 }
 
+ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, double size_bytes, unsigned protocols,
+                             ccl_granularity_t level, double *times_out, ccl_error_t *err) {
+    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+    how.size_bytes = size_bytes;
+    how.granularity = level;
+    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
+        double work;
+        how.proto = ccl_protocol_name((ccl_protocol_t)k);
+        times_out[k] = INFINITY;
+        if ((protocols >> k & 1) && (k == 0 || ccl_model_has_protocol(topo, how.proto)))
+            CCL_TRY(time_proto(ctx, topo, routes, schedule, &how, &times_out[k], &work, err));
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                   ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                   double size_bytes, ccl_granularity_t level, double *time_out,
                                   ccl_error_t *err) {
-    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
-    how.size_bytes = size_bytes;
-    how.granularity = level;
+    double times[CCL_PROTOCOLS];
+    CCL_TRY(ccl_i_time_each(ctx, topo, routes, schedule, size_bytes, UINT_MAX, level, times, err));
     *time_out = INFINITY;
-    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
-        double time_s, work;
-        how.proto = ccl_protocol_name((ccl_protocol_t)k);
-        if (k > 0 && !ccl_model_has_protocol(topo, how.proto))
-            continue;
-        CCL_TRY(time_proto(ctx, topo, routes, schedule, &how, &time_s, &work, err));
-        *time_out = fmin(*time_out, time_s);
-    }
+    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
+        *time_out = fmin(*time_out, times[k]);
     return CCL_OK;
 }

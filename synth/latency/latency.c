@@ -27,25 +27,38 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
-enum { MOST_GRIDS = 12, MOST_FORMS = 64, MOST_LISTS = 4 };
-/** Forms of the first round whose channels and parts are varied. */
-enum { LEADERS = 3 };
+enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3,
+       MOST_TRIED = 256 };
+/** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
-/** Transfers of a candidate. */
-#define MOST_TRANSFERS 100000.0
 /** Bytes of a chunk that are not worth being cut. */
 #define LEAST_CHUNK_BYTES 256.0
+
+/* All are about a tenth of a second's work on 32 GPUs. */
+static const struct {
+    double most_transfers; /* of a candidate */
+    double first;          /* of one of the first round, where that cuts no more than channels */
+    double work;           /* transfers of all candidates, times protocols */
+    uint32_t rounds;       /* in which the best is varied, as long as that gains... */
+    double gain;           /* ... this part */
+    double slow;           /* a protocol that takes this many times the best one's time for all
+                              leaders is not looked at again */
+} POLICY = {60000, 6000, 300000, 4, 0.003, 1.2};
 
 typedef struct family {
     const ccl_i_cluster_t *cluster;
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
-    double size_bytes;
-    uint32_t sms; /* of the GPU with the fewest */
+    double size_bytes, work; /* work: left */
+    uint32_t sms;            /* of the GPU with the fewest */
+    unsigned protocols;      /* bits */
     ccl_i_grid_t grids[MOST_GRIDS];
     uint32_t ngrids;
     ccl_i_form_t forms[MOST_FORMS];
+    double times[MOST_FORMS][CCL_PROTOCOLS];
     uint32_t n;
+    ccl_i_form_t tried[MOST_TRIED]; /* of all rounds */
+    uint32_t ntried;
     ccl_arena_t arena;
 } family_t;
 
@@ -99,7 +112,7 @@ static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes
     double most = CCL_I_MAX_AUTO_CHANNELS;
     if (f->sms)
         most = fmin(most, floor((double)f->sms / ccl_i_form_blocks(&form, f->want->kind)));
-    most = fmin(most, floor(MOST_TRANSFERS / ccl_i_form_transfers(&form, f->want)));
+    most = fmin(most, floor((isinf(bytes_per_channel) ? POLICY.most_transfers : POLICY.first) / ccl_i_form_transfers(&form, f->want)));
     most = fmin(most, floor(bytes_per_channel / LEAST_CHUNK_BYTES));
     return most < 1 ? 1 : (uint32_t)most;
 }
@@ -127,18 +140,25 @@ static uint32_t peers_in_turn(const family_t *f, const ccl_i_form_t *form) {
     return most;
 }
 
+static uint32_t nprotocols(const family_t *f) {
+    return (uint32_t)__builtin_popcount(f->protocols);
+}
+
 static void add_form(family_t *f, ccl_i_form_t form) {
     const ccl_synth_options_t *o = f->options;
     form.channels = o->channels ? o->channels : form.channels;
-    form.across = form.across && form.across < form.channels ? form.across : form.channels;
     form.parts = o->chunks ? o->chunks : form.parts;
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (memcmp(&f->forms[i], &form, sizeof form) == 0)
+    form.across = form.across < form.channels ? form.across : form.channels;
+    double work = ccl_i_form_transfers(&form, f->want);
+    for (uint32_t i = 0; i < f->ntried; i++) {
+        if (memcmp(&f->tried[i], &form, sizeof form) == 0)
             return;
     }
-    if (f->n < MOST_FORMS && form.channels >= 1 && form.parts >= 1 &&
-        (f->n == 0 || ccl_i_form_transfers(&form, f->want) <= MOST_TRANSFERS))
-        f->forms[f->n++] = form;
+    if (f->n == MOST_FORMS || f->ntried == MOST_TRIED || form.channels < 1 || form.across < 1 || form.parts < 1 ||
+        (f->n > 0 && (work > POLICY.most_transfers || work * nprotocols(f) > f->work)))
+        return;
+    f->work -= work * nprotocols(f);
+    f->forms[f->n++] = f->tried[f->ntried++] = form;
 }
 
 /* Every number of shared digits, with as many channels as there is room for. */
@@ -152,36 +172,28 @@ static void add_shared(family_t *f, ccl_i_form_t form, uint32_t ninner) {
             continue;
         double bytes = share_bytes(f, &form);
         form.channels = most_channels(f, form, bytes);
+        form.across = f->cluster->nservers > 1 && form.channels > 1 ? 2 : form.channels;
         form.parts = peers_in_turn(f, &form);
-        if (bytes / form.channels / form.parts < LEAST_CHUNK_BYTES)
+        if (bytes / form.channels / form.parts < LEAST_CHUNK_BYTES ||
+            ccl_i_form_transfers(&form, f->want) > POLICY.first)
             form.parts = 1;
+        form.joined = true;
         add_form(f, form);
     }
 }
 
-static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *only) {
-    factors_t inner[MOST_LISTS], outer[MOST_LISTS];
-    uint32_t ninner = only ? 1 : ways_to_factor(grid->inner, inner);
+static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inner,
+                     uint32_t ninner) {
+    factors_t outer[MOST_LISTS];
     uint32_t nouter = ways_to_factor(grid->ngroups, outer);
-    if (only)
-        inner[0] = *only;
-    if (!grid->even)
-        ninner = 1;
     for (uint32_t i = 0; i < ninner; i++) {
-        for (uint32_t k = 0; k < nouter; k++) {
+        for (uint32_t k = 0; k < (i == 0 ? nouter : 1); k++) {
             ccl_i_form_t form;
-            memset(&form, 0, sizeof form);
+            memset(&form, 0, sizeof form); /* padding too: forms are compared as bytes */
             form.grid = grid;
             add_factors(&form, &inner[i], 1);
             add_factors(&form, &outer[k], grid->inner);
             add_shared(f, form, inner[i].n);
-            if (!grid->even || inner[i].n == 0 || outer[k].n == 0)
-                continue;
-            memset(&form, 0, sizeof form);
-            form.grid = grid;
-            add_factors(&form, &outer[k], grid->inner);
-            add_factors(&form, &inner[i], 1);
-            add_shared(f, form, outer[k].n);
         }
     }
 }
@@ -195,22 +207,21 @@ static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
     for (uint32_t a = c->first[0]; a < c->first[1]; a++)
         for (uint32_t b = c->first[0]; b < c->first[1]; b++)
             full = full && (a == b || ccl_i_cluster_reaches(c, c->ranks[a], c->ranks[b]));
-    if (full)
-        add_grid(f, servers, NULL);
-    if (full && c->nservers > 1 && c->full) {
-        CCL_TRY(ccl_i_grid_whole(c, &f->arena, &f->grids[f->ngrids], err));
-        add_grid(f, &f->grids[f->ngrids++], NULL);
-    }
-    if (full || !servers->even)
-        return CCL_OK;
     factors_t ways[MOST_LISTS];
     uint32_t nways = ways_to_factor(servers->inner, ways);
-    for (uint32_t i = 1; i < nways; i++) {
+    if (full)
+        add_grid(f, servers, ways, servers->even ? nways : 1);
+    if (full && c->nservers > 1 && c->full) {
+        CCL_TRY(ccl_i_grid_whole(c, &f->arena, &f->grids[f->ngrids], err));
+        nways = ways_to_factor(c->nranks, ways);
+        add_grid(f, &f->grids[f->ngrids++], ways, servers->even ? 1 : nways);
+    }
+    for (uint32_t i = 1; !full && servers->even && i < nways; i++) {
         ccl_error_t why = CCL_ERROR_INIT;
         ccl_status_t status = ccl_i_grid_wired(c, &f->arena, servers, ways[i].factor, ways[i].n,
                                                &f->grids[f->ngrids], &why);
         if (status == CCL_OK)
-            add_grid(f, &f->grids[f->ngrids++], &ways[i]);
+            add_grid(f, &f->grids[f->ngrids++], &ways[i], 1);
         else if (status != CCL_UNSUPPORTED) {
             if (err)
                 *err = why;
@@ -220,36 +231,37 @@ static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* A form with other numbers of channels and parts. */
-static void add_cuts(family_t *f, ccl_i_form_t best) {
-    static const uint32_t channels[] = {1, 2, 4, 8, 16};
-    uint32_t turns = peers_in_turn(f, &best);
-    ccl_i_form_t form = best;
-    uint32_t most = most_channels(f, best, INFINITY);
-    for (uint32_t i = 0; i < CCL_ARRAY_LEN(channels); i++) {
-        form.channels = channels[i];
-        if (form.channels <= most && form.channels != best.channels)
+/* More and fewer channels, in all and between servers. */
+static void add_channels(family_t *f, const ccl_i_form_t *best) {
+    uint32_t most = most_channels(f, *best, INFINITY);
+    for (uint32_t k = 0; k < 3; k++) {
+        ccl_i_form_t form = *best;
+        uint32_t wanted = k == 0 ? best->channels / 2 : k == 1 ? 2 * best->channels : most;
+        form.channels = wanted > most ? most : wanted;
+        form.across = best->across == best->channels ? form.channels : best->across;
+        add_form(f, form);
+        form = *best;
+        form.across = k == 0 ? best->across / 2 : k == 1 ? 2 * best->across : best->channels;
+        if (f->cluster->nservers > 1)
             add_form(f, form);
     }
-    form = best;
-    for (uint32_t k = 1; k <= 2; k++) {
-        form.parts = best.parts == 1 ? k * turns : k == 1 ? 1 : 2 * best.parts;
-        if (form.parts != best.parts)
-            add_form(f, form);
+}
+
+/* A form's neighbours: with other channels, parts, joined or not, results apart or not. */
+static void add_neighbours(family_t *f, const ccl_i_form_t *best) {
+    uint32_t parts[] = {1, 2, 4, peers_in_turn(f, best)};
+    ccl_i_form_t form = *best;
+    add_channels(f, best);
+    for (uint32_t i = 0; i < 2 * CCL_ARRAY_LEN(parts); i++) {
+        form.parts = parts[i / 2];
+        form.joined = i % 2 == 0;
+        add_form(f, form);
     }
-    form = best;
-    form.joined = !best.joined;
-    add_form(f, form);
-    for (form.across = 1; form.across < best.channels && f->cluster->nservers > 1;
-         form.across *= 2) {
-        form.joined = true;
-        if (form.across != best.across)
-            add_form(f, form);
-    }
-    form = best;
-    form.apart = true;
-    if (f->want->kind == CCL_ALLREDUCE && best.shared > 0) {
-        form.channels = best.channels > 1 ? best.channels / 2 : 1;
+    form = *best;
+    form.apart = !best->apart;
+    if (f->want->kind == CCL_ALLREDUCE && best->shared > 0) {
+        if (form.apart && best->channels > 1)
+            form.channels /= 2;
         add_form(f, form);
     }
 }
@@ -278,16 +290,19 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *with,
                               const ccl_schedule_t *schedule, ccl_i_raced_t *out,
                               ccl_error_t *err) {
-    const family_t *f = user;
-    (void)index;
-    return ccl_i_time_protocols(with->ctx, f->cluster->topo, with->routes, schedule, f->size_bytes,
-                                CCL_GRANULARITY_ALGORITHM, &out->time_s, err);
+    family_t *f = user;
+    CCL_TRY(ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, f->size_bytes,
+                            f->protocols, CCL_GRANULARITY_ALGORITHM, f->times[index], err));
+    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
+        out->time_s = fmin(out->time_s, f->times[index][k]);
+    return CCL_OK;
 }
 
-/* The fastest of a round, fastest first. */
-static uint32_t leaders(const family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out) {
+/* The fastest of a round, fastest first; protocols that are slow for all of them are dropped. */
+static uint32_t leaders(family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out) {
     double after = 0;
     uint32_t n = 0;
+    unsigned protocols = 0;
     while (n < LEADERS) {
         uint32_t best = CCL_NONE;
         for (uint32_t i = 0; i < f->n; i++) {
@@ -298,37 +313,30 @@ static uint32_t leaders(const family_t *f, const ccl_i_race_t *race, ccl_i_form_
         if (best == CCL_NONE)
             break;
         after = race->results[best].time_s;
+        for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
+            protocols |= (f->times[best][k] <= POLICY.slow * after ? 1u : 0) << k;
         out[n++] = f->forms[best];
     }
+    f->protocols = protocols;
     return n;
 }
 
-static ccl_status_t race(const ccl_ctx_t *ctx, family_t *f, ccl_routes_t *routes,
-                         ccl_schedule_t **out, ccl_error_t *err) {
-    ccl_i_race_t race = {.ctx = ctx,
-                         .topo = f->cluster->topo,
-                         .routes = routes,
-                         .clusters = true,
-                         .make = make,
-                         .time = time_form,
-                         .user = f,
-                         .size_bytes = f->size_bytes};
-    ccl_status_t status = ccl_i_race_run(&race, f->n, err);
-    for (uint32_t round = 0; status == CCL_OK && round < 2; round++) {
-        ccl_i_form_t best[LEADERS];
-        uint32_t n = leaders(f, &race, best);
-        if (race.best.index == CCL_NONE)
-            break;
+static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+    ccl_i_form_t best[LEADERS];
+    CCL_TRY(ccl_i_race_run(race, f->n, err));
+    uint32_t n = leaders(f, race, best);
+    for (uint32_t round = 0; n > 0 && round <= POLICY.rounds; round++) {
+        double before = race->best.time_s;
         f->n = 0;
-        for (uint32_t i = 0; i < (round == 0 ? n : 1); i++)
-            add_cuts(f, best[i]);
-        if (f->n > 0)
-            status = ccl_i_race_run(&race, f->n, err);
+        for (uint32_t i = 0; i < n; i++)
+            add_neighbours(f, &best[i]);
+        CCL_TRY(ccl_i_race_run(race, f->n, err));
+        if (race->best.index == CCL_NONE)
+            break;
+        n = race->best.time_s < (1 - POLICY.gain) * before;
+        best[0] = f->forms[race->best.index];
     }
-    if (status == CCL_OK)
-        status = ccl_i_race_take(&race, out, err);
-    ccl_i_race_fini(&race);
-    return status;
+    return CCL_OK;
 }
 
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -343,6 +351,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         f->cluster = &cluster;
         f->want = want;
         f->options = options;
+        f->work = POLICY.work;
+        f->protocols = (1u << CCL_PROTOCOLS) - 1;
         f->size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES;
         for (uint32_t r = 0; r < topo->nranks; r++) {
             uint32_t sms = ccl_model_gpu(topo, r).sms;
@@ -353,8 +363,20 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (status == CCL_OK && f->n == 0)
         status = ccl_fail(err, CCL_UNSUPPORTED,
                           "the GPUs of a server form no grid of direct links; use greedy or sketch");
-    if (status == CCL_OK)
-        status = race(ctx, f, routes, out, err);
+    if (status == CCL_OK) {
+        ccl_i_race_t race = {.ctx = ctx,
+                             .topo = topo,
+                             .routes = routes,
+                             .clusters = true,
+                             .make = make,
+                             .time = time_form,
+                             .user = f,
+                             .size_bytes = f->size_bytes};
+        status = race_forms(f, &race, err);
+        if (status == CCL_OK)
+            status = ccl_i_race_take(&race, out, err);
+        ccl_i_race_fini(&race);
+    }
     if (f)
         ccl_arena_fini(&f->arena);
     free(f);

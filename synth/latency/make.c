@@ -316,16 +316,18 @@ uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind)
 
 double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *want) {
     double places = nplaces(form->grid), each = (double)form->channels * form->parts;
-    double total = 0, share = 1;
+    double total = 0, share = 1, owners = nowners(form);
     for (uint32_t d = 0; d < form->ndigits; d++) {
         double f = form->factor[d];
+        share *= f;
         if (want->kind == CCL_ALLTOALL)
             total += places * places * (f - 1) / f;
         else if (want->kind == CCL_ALLGATHER || want->kind == CCL_REDUCESCATTER)
-            total += places * (places / share / f) * (f - 1);
+            total += places * (places / share) * (f - 1);
+        else if (d < form->shared)
+            total += 2 * owners * (places / share) * (f - 1);
         else
-            total += (want->kind == CCL_ALLREDUCE && d < form->shared ? 2 : 1) * places * (f - 1);
-        share *= f;
+            total += places * (f - 1);
     }
     return total * each;
 }
