@@ -259,9 +259,11 @@ static void add_neighbours(family_t *f, const ccl_i_form_t *best) {
     }
     form = *best;
     form.apart = !best->apart;
-    if (f->want->kind == CCL_ALLREDUCE && best->shared > 0) {
-        if (form.apart && best->channels > 1)
-            form.channels /= 2;
+    bool shares = f->want->kind == CCL_ALLGATHER || f->want->kind == CCL_REDUCESCATTER;
+    if ((f->want->kind == CCL_ALLREDUCE && best->shared > 0) || (shares && best->ndigits > 1)) {
+        uint32_t most = most_channels(f, form, INFINITY);
+        form.channels = best->channels < most ? best->channels : most;
+        form.across = best->across == best->channels ? form.channels : best->across;
         add_form(f, form);
     }
 }
@@ -281,6 +283,9 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         ccl_origin_add((*out)->origin, "%u between servers", form->across);
     if (form->joined)
         ccl_origin_add((*out)->origin, "neighbours joined");
+    if (form->apart)
+        ccl_origin_add((*out)->origin, f->want->kind == CCL_ALLREDUCE ? "results apart"
+                                                                      : "others' shares apart");
     if (form->parts > 1)
         ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
     ccl_text_fini(&text);

@@ -35,7 +35,9 @@ typedef struct ccl_i_form {
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between servers, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
-    bool apart;               /* AllReduce: results on channels of their own */
+    /* AllReduce: results on channels of their own. AllGather, ReduceScatter: so is what a GPU passes
+       on for each of the others. */
+    bool apart;
 } ccl_i_form_t;
 
 /** Thread blocks that the busiest GPU needs. */

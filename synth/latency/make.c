@@ -18,7 +18,9 @@ typedef struct maker {
     moved_t *moves;
     size_t n, cap;
     uint32_t *seen; /* [nranks] chunk + 1 that has reached it */
-    bool nomem, cut, copy; /* copy: what is passed is not time-reversed */
+    bool nomem, cut;
+    bool copy;        /* what is passed is not time-reversed */
+    bool apart;       /* a GPU's share and those that it passes on are on channels of their own */
     uint32_t nshared; /* digits in which each GPU has a share of its own */
     /* the chunk in hand */
     uint32_t chunk, part;
@@ -119,11 +121,12 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
             if (w == v || rank_at(m->grid, w) == rank_at(m->grid, v) ||
                 (is_lane(f, d) && !is_least(m->grid, w)))
                 continue;
+            uint32_t on = channel + (m->apart ? far * f->channels : 0);
             at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x, way == FROM_OWNER);
             if (way == FROM_OWNER)
-                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, channel);
+                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, on);
             else if (way == TO_OWNER)
-                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, channel);
+                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, on);
             else
                 move(m, w, v, phase, at, true, channel);
         }
@@ -276,6 +279,7 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
                  .grid = form->grid,
                  .form = form,
                  .copy = want->kind != CCL_REDUCE,
+                 .apart = form->apart && !whole,
                  .nshared = whole ? form->shared : form->ndigits,
                  .seen = calloc(cluster->nranks, sizeof *m.seen)};
     m.nomem = !m.seen;
@@ -308,9 +312,12 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
 /* ---------------------------------------------------------------- what a form costs */
 
 uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind) {
-    uint32_t peers = 0;
-    for (uint32_t d = 0; d < form->ndigits; d++)
-        peers += form->factor[d] - 1;
+    bool shares = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
+    uint32_t peers = 0, passed = 1;
+    for (uint32_t d = form->ndigits; d-- > 0;) {
+        peers += (form->factor[d] - 1) * (form->apart && shares ? passed : 1);
+        passed *= form->factor[d];
+    }
     return 2 * peers * form->channels * (form->apart && kind == CCL_ALLREDUCE ? 2 : 1);
 }
 
