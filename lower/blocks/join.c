@@ -23,7 +23,8 @@ static bool side_by_side(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *block
                          const ccl_step_t *prims, uint32_t i) {
     const ccl_i_item_t *a = &blocks->items[i - 1], *b = &blocks->items[i];
     const ccl_step_t *p = &prims[i - 1], *q = &prims[i];
-    if ((a->recv != CCL_NONE && a->send != CCL_NONE) || (b->recv != CCL_NONE && b->send != CCL_NONE))
+    if ((a->recv != CCL_NONE && a->send != CCL_NONE) ||
+        (b->recv != CCL_NONE && b->send != CCL_NONE))
         return false; /* what forwards stays as it is: it has no overhead of its own to save */
     return p->type == q->type && p->src_buf == q->src_buf && p->dst_buf == q->dst_buf &&
            p->src_off + 1 == q->src_off && p->dst_off + 1 == q->dst_off && p->stage == q->stage &&

@@ -310,9 +310,9 @@ typedef struct head {
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format", "name",   "origin",    "collective",  "limited",
-                                       "rounds", "joined", "groups", "transfers", "piece_bytes",
-                                       NULL};
+    static const char *const keys[] = {"format",    "name",        "origin", "collective",
+                                       "limited",   "rounds",      "joined", "groups",
+                                       "transfers", "piece_bytes", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");

@@ -34,8 +34,8 @@ ccl_status_t ccl_i_grid_servers(const ccl_i_cluster_t *cluster, ccl_arena_t *are
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
-                              ccl_i_grid_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,
+                              ccl_error_t *err) {
     CCL_TRY(alloc(arena, 1, cluster->nranks, out, err));
     out->first[0] = 0;
     out->first[1] = cluster->nranks;
@@ -54,8 +54,8 @@ typedef struct search {
     const uint32_t *ranks; /* [n] of the group, those that may be taken */
     const uint32_t *factor;
     uint32_t n, ndigits, tries;
-    uint32_t *at;  /* [n] index of the GPU at a place */
-    bool *taken;   /* [n] */
+    uint32_t *at; /* [n] index of the GPU at a place */
+    bool *taken;  /* [n] */
 } search_t;
 
 /* May GPU i stand at place v: does it reach all lower places that differ in one digit? */

@@ -27,8 +27,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
-enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3,
-       MOST_TRIED = 256 };
+enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3, MOST_TRIED = 256 };
 /** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
 /** Bytes of a chunk that are not worth being cut. */
@@ -112,7 +111,8 @@ static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes
     double most = CCL_I_MAX_AUTO_CHANNELS;
     if (f->sms)
         most = fmin(most, floor((double)f->sms / ccl_i_form_blocks(&form, f->want->kind)));
-    most = fmin(most, floor((isinf(bytes_per_channel) ? POLICY.most_transfers : POLICY.first) / ccl_i_form_transfers(&form, f->want)));
+    most = fmin(most, floor((isinf(bytes_per_channel) ? POLICY.most_transfers : POLICY.first) /
+                            ccl_i_form_transfers(&form, f->want)));
     most = fmin(most, floor(bytes_per_channel / LEAST_CHUNK_BYTES));
     return most < 1 ? 1 : (uint32_t)most;
 }
@@ -148,13 +148,14 @@ static void add_form(family_t *f, ccl_i_form_t form) {
     const ccl_synth_options_t *o = f->options;
     form.channels = o->channels ? o->channels : form.channels;
     form.parts = o->chunks ? o->chunks : form.parts;
-    form.across = form.across < form.channels ? form.across : form.channels;
+    form.across = form.grid && form.across < form.channels ? form.across : form.channels;
+    form.joined = form.joined && form.grid;
     double work = ccl_i_form_transfers(&form, f->want);
     for (uint32_t i = 0; i < f->ntried; i++) {
         if (memcmp(&f->tried[i], &form, sizeof form) == 0)
             return;
     }
-    if (f->n == MOST_FORMS || f->ntried == MOST_TRIED || form.channels < 1 || form.across < 1 || form.parts < 1 ||
+    if (f->n == MOST_FORMS || f->ntried == MOST_TRIED || form.channels < 1 || form.across < 1 ||
         (f->n > 0 && (work > POLICY.most_transfers || work * nprotocols(f) > f->work)))
         return;
     f->work -= work * nprotocols(f);
@@ -198,28 +199,23 @@ static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inn
     }
 }
 
-/* Servers; all GPUs as one; where not all of a server reach each other, grids of wires. */
-static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
-    const ccl_i_cluster_t *c = f->cluster;
-    ccl_i_grid_t *servers = &f->grids[f->ngrids];
-    bool full = true;
-    CCL_TRY(ccl_i_grid_servers(c, &f->arena, &f->grids[f->ngrids++], err));
-    for (uint32_t a = c->first[0]; a < c->first[1]; a++)
-        for (uint32_t b = c->first[0]; b < c->first[1]; b++)
-            full = full && (a == b || ccl_i_cluster_reaches(c, c->ranks[a], c->ranks[b]));
+/* Do all GPUs of every server reach each other in one hop? */
+static bool servers_are_full(const ccl_i_cluster_t *c) {
+    for (uint32_t a = 0; a < c->nranks; a++)
+        for (uint32_t b = 0; b < c->nranks; b++)
+            if (a != b && c->server[a] == c->server[b] && !ccl_i_cluster_reaches(c, a, b))
+                return false;
+    return true;
+}
+
+/* Wires inside servers: grids that they form. */
+static ccl_status_t add_wired(family_t *f, const ccl_i_grid_t *servers, ccl_error_t *err) {
     factors_t ways[MOST_LISTS];
-    uint32_t nways = ways_to_factor(servers->inner, ways);
-    if (full)
-        add_grid(f, servers, ways, servers->even ? nways : 1);
-    if (full && c->nservers > 1 && c->full) {
-        CCL_TRY(ccl_i_grid_whole(c, &f->arena, &f->grids[f->ngrids], err));
-        nways = ways_to_factor(c->nranks, ways);
-        add_grid(f, &f->grids[f->ngrids++], ways, servers->even ? 1 : nways);
-    }
-    for (uint32_t i = 1; !full && servers->even && i < nways; i++) {
+    uint32_t nways = servers->even ? ways_to_factor(servers->inner, ways) : 0;
+    for (uint32_t i = 1; i < nways; i++) {
         ccl_error_t why = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_i_grid_wired(c, &f->arena, servers, ways[i].factor, ways[i].n,
-                                               &f->grids[f->ngrids], &why);
+        ccl_status_t status = ccl_i_grid_wired(f->cluster, &f->arena, servers, ways[i].factor,
+                                               ways[i].n, &f->grids[f->ngrids], &why);
         if (status == CCL_OK)
             add_grid(f, &f->grids[f->ngrids++], &ways[i], 1);
         else if (status != CCL_UNSUPPORTED) {
@@ -227,6 +223,37 @@ static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
                 *err = why;
             return status;
         }
+    }
+    return CCL_OK;
+}
+
+/* Time-reversed, what relays is slower than what greedy matches. */
+static void add_shortest(family_t *f) {
+    ccl_i_form_t form;
+    memset(&form, 0, sizeof form);
+    form.parts = 1;
+    for (form.channels = 1; form.channels <= 16 && f->want->kind != CCL_REDUCESCATTER;
+         form.channels *= 4)
+        add_form(f, form);
+}
+
+/* Servers; all GPUs as one; where not all of a server reach each other, grids of wires. */
+static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
+    const ccl_i_cluster_t *c = f->cluster;
+    factors_t ways[MOST_LISTS];
+    ccl_i_grid_t *servers = &f->grids[f->ngrids++];
+    CCL_TRY(ccl_i_grid_servers(c, &f->arena, servers, err));
+    if (!c->full)
+        add_shortest(f);
+    if (!servers_are_full(c))
+        return add_wired(f, servers, err);
+    uint32_t nways = ways_to_factor(servers->inner, ways);
+    add_grid(f, servers, ways, servers->even ? nways : 1);
+    if (c->nservers > 1 && c->full) {
+        ccl_i_grid_t *whole = &f->grids[f->ngrids++];
+        CCL_TRY(ccl_i_grid_whole(c, &f->arena, whole, err));
+        nways = ways_to_factor(c->nranks, ways);
+        add_grid(f, whole, ways, servers->even ? 1 : nways);
     }
     return CCL_OK;
 }
@@ -275,8 +302,14 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     const family_t *f = user;
     const ccl_i_form_t *form = &f->forms[index];
     ccl_text_t text = {0};
-    CCL_TRY(ccl_i_form_make(with->cluster, f->want, form, out, err));
-    ccl_i_form_print(form, f->want->kind, &text);
+    if (form->grid) {
+        CCL_TRY(ccl_i_form_make(with->cluster, f->want, form, out, err));
+        ccl_i_form_print(form, f->want->kind, &text);
+    } else {
+        CCL_TRY(ccl_i_shortest_make(with->ctx, with->cluster, f->want, form, out, err));
+        ccl_text_printf(&text, "shortest ways%s",
+                        f->want->kind == CCL_ALLREDUCE ? " from the middle" : "");
+    }
     ccl_origin_set((*out)->origin, "latency: %s, %u channel%s", text.data ? text.data : "",
                    form->channels, form->channels == 1 ? "" : "s");
     if (form->across < form->channels)
@@ -284,8 +317,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     if (form->joined)
         ccl_origin_add((*out)->origin, "neighbours joined");
     if (form->apart)
-        ccl_origin_add((*out)->origin, f->want->kind == CCL_ALLREDUCE ? "results apart"
-                                                                      : "others' shares apart");
+        ccl_origin_add((*out)->origin,
+                       f->want->kind == CCL_ALLREDUCE ? "results apart" : "others' shares apart");
     if (form->parts > 1)
         ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
     ccl_text_fini(&text);
@@ -367,7 +400,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     if (status == CCL_OK && f->n == 0)
         status = ccl_fail(err, CCL_UNSUPPORTED,
-                          "the GPUs of a server form no grid of direct links; use greedy or sketch");
+                          "the GPUs of a server form no grid of wires; use greedy or sketch");
     if (status == CCL_OK) {
         ccl_i_race_t race = {.ctx = ctx,
                              .topo = topo,

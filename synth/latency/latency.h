@@ -24,7 +24,7 @@ typedef struct ccl_i_grid {
 
 /** A schedule along the digits of places. */
 typedef struct ccl_i_form {
-    const ccl_i_grid_t *grid;
+    const ccl_i_grid_t *grid; /* NULL: along shortest ways */
     /* Digits in the order in which a sum gathers; their factors multiply to the number of places. A
        digit's peers are the places that differ in it alone, all of which exchange in one step. */
     uint32_t factor[CCL_I_GRID_DIGITS], stride[CCL_I_GRID_DIGITS];
@@ -35,8 +35,8 @@ typedef struct ccl_i_form {
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between servers, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
-    /* AllReduce: results on channels of their own. AllGather, ReduceScatter: so is what a GPU passes
-       on for each of the others. */
+    /* AllReduce: results on channels of their own. AllGather, ReduceScatter: so is what a GPU
+       passes on for each of the others. */
     bool apart;
 } ccl_i_form_t;
 
@@ -44,7 +44,7 @@ typedef struct ccl_i_form {
 uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind);
 /** Transfers, about. */
 double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *want);
-/** "8 x 2^2 of 4 x 8" */
+/** "shares of 8, all of 4 servers" */
 void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_text_t *out);
 
 /**
@@ -54,14 +54,22 @@ void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_
 ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collective_t *want,
                              const ccl_i_form_t *form, ccl_schedule_t **out, ccl_error_t *err);
 
+/* ---------------------------------------------------------------- shortest.c */
+
+/** Along shortest ways, AllReduce from and to GPUs in the middle; of the form channels, parts and
+    `apart` count. */
+ccl_status_t ccl_i_shortest_make(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
+                                 const ccl_collective_t *want, const ccl_i_form_t *form,
+                                 ccl_schedule_t **out, ccl_error_t *err);
+
 /* ---------------------------------------------------------------- grid.c */
 
 /** Servers as groups. Memory is the arena's. */
 ccl_status_t ccl_i_grid_servers(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
                                 ccl_i_grid_t *out, ccl_error_t *err);
 /** All GPUs as one group, in the servers' order. */
-ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
-                              ccl_i_grid_t *out, ccl_error_t *err);
+ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,
+                              ccl_error_t *err);
 /**
  * The GPUs of every group in an order in which those that differ in one digit reach each other.
  * @retval CCL_UNSUPPORTED  none was found.

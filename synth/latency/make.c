@@ -270,8 +270,8 @@ static ccl_status_t finish(maker_t *m, ccl_collective_t *coll, bool reversed, cc
 
 ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collective_t *want,
                              const ccl_i_form_t *form, ccl_schedule_t **out, ccl_error_t *err) {
-    bool whole = want->kind == CCL_ALLREDUCE || want->kind == CCL_BROADCAST ||
-                 want->kind == CCL_REDUCE;
+    bool whole =
+        want->kind == CCL_ALLREDUCE || want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE;
     uint32_t each = form->channels * form->parts, shares = whole ? nowners(form) : 1;
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_split(want, shares * each, &coll, err));
@@ -312,6 +312,8 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
 /* ---------------------------------------------------------------- what a form costs */
 
 uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind) {
+    if (!form->grid)
+        return 2 * form->channels;
     bool shares = kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
     uint32_t peers = 0, passed = 1;
     for (uint32_t d = form->ndigits; d-- > 0;) {
@@ -322,7 +324,10 @@ uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind)
 }
 
 double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *want) {
-    double places = nplaces(form->grid), each = (double)form->channels * form->parts;
+    double each = (double)form->channels * form->parts;
+    if (!form->grid)
+        return 2.0 * want->nranks * each;
+    double places = nplaces(form->grid);
     double total = 0, share = 1, owners = nowners(form);
     for (uint32_t d = 0; d < form->ndigits; d++) {
         double f = form->factor[d];
