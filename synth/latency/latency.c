@@ -274,7 +274,7 @@ static void add_channels(family_t *f, const ccl_i_form_t *best) {
     }
 }
 
-/* A form's neighbours: with other channels, parts, joined or not, results apart or not. */
+/* A form's neighbours: with other channels, parts, joined or not, others' shares apart or not. */
 static void add_neighbours(family_t *f, const ccl_i_form_t *best) {
     uint32_t parts[] = {1, 2, 4, peers_in_turn(f, best)};
     ccl_i_form_t form = *best;
@@ -287,7 +287,7 @@ static void add_neighbours(family_t *f, const ccl_i_form_t *best) {
     form = *best;
     form.apart = !best->apart;
     bool shares = f->want->kind == CCL_ALLGATHER || f->want->kind == CCL_REDUCESCATTER;
-    if ((f->want->kind == CCL_ALLREDUCE && best->shared > 0) || (shares && best->ndigits > 1)) {
+    if (shares && best->ndigits > 1) {
         uint32_t most = most_channels(f, form, INFINITY);
         form.channels = best->channels < most ? best->channels : most;
         form.across = best->across == best->channels ? form.channels : best->across;
@@ -317,8 +317,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     if (form->joined)
         ccl_origin_add((*out)->origin, "neighbours joined");
     if (form->apart)
-        ccl_origin_add((*out)->origin,
-                       f->want->kind == CCL_ALLREDUCE ? "results apart" : "others' shares apart");
+        ccl_origin_add((*out)->origin, "others' shares apart");
     if (form->parts > 1)
         ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
     ccl_text_fini(&text);

@@ -35,8 +35,9 @@ typedef struct ccl_i_form {
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between servers, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
-    /* AllReduce: results on channels of their own. AllGather, ReduceScatter: so is what a GPU
-       passes on for each of the others. */
+    /* AllGather, ReduceScatter: what a GPU passes on for each of the others has channels of its
+     * own.
+     */
     bool apart;
 } ccl_i_form_t;
 
@@ -56,8 +57,8 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
 
 /* ---------------------------------------------------------------- shortest.c */
 
-/** Along shortest ways, AllReduce from and to GPUs in the middle; of the form channels, parts and
-    `apart` count. */
+/** Along shortest ways, AllReduce from and to GPUs in the middle; of the form only channels and
+    parts count. */
 ccl_status_t ccl_i_shortest_make(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                                  const ccl_collective_t *want, const ccl_i_form_t *form,
                                  ccl_schedule_t **out, ccl_error_t *err);

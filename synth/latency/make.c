@@ -61,12 +61,13 @@ static bool agree(const ccl_i_form_t *f, uint32_t a, uint32_t b, uint32_t first,
     return same;
 }
 
+/** @param group  of channels, `channels` each. */
 static void move(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_t at, bool reduce,
-                 uint32_t channel) {
-    uint32_t src = rank_at(m->grid, from), dst = rank_at(m->grid, to);
-    uint32_t base = channel - m->channel;
+                 uint32_t group) {
+    uint32_t src = rank_at(m->grid, from), dst = rank_at(m->grid, to), channel = m->channel;
     if (m->cluster->server[src] != m->cluster->server[dst])
-        channel = base + m->channel * m->form->across / m->form->channels;
+        channel = channel * m->form->across / m->form->channels;
+    channel += group * m->form->channels;
     if (!ccl_i_cluster_reaches(m->cluster, src, dst))
         m->cut = true;
     if (!ccl_grow(&m->moves, &m->cap, m->n + 1, sizeof *m->moves)) {
@@ -107,8 +108,8 @@ typedef enum way { TO_OWNER, FROM_OWNER, AMONG_ALL } way_t;
  * Digit d of a chunk whose share is that of `owner`: of the digits before d, the first `fixed` are
  * the owner's.
  */
-static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32_t phase, way_t way,
-                  uint32_t channel) {
+static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32_t phase,
+                  way_t way) {
     const ccl_i_form_t *f = m->form;
     for (uint32_t v = 0; v < nplaces(m->grid); v++) {
         if (!agree(f, v, owner, 0, fixed) || (way != AMONG_ALL && !agree(f, v, owner, d, d + 1)))
@@ -121,14 +122,14 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
             if (w == v || rank_at(m->grid, w) == rank_at(m->grid, v) ||
                 (is_lane(f, d) && !is_least(m->grid, w)))
                 continue;
-            uint32_t on = channel + (m->apart ? far * f->channels : 0);
+            uint32_t group = m->apart ? far : 0;
             at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x, way == FROM_OWNER);
             if (way == FROM_OWNER)
-                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, on);
+                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, group);
             else if (way == TO_OWNER)
-                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, on);
+                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, group);
             else
-                move(m, w, v, phase, at, true, channel);
+                move(m, w, v, phase, at, true, 0);
         }
     }
 }
@@ -137,19 +138,18 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
 static void sum(maker_t *m, uint32_t owner, uint32_t shared, bool back) {
     const ccl_i_form_t *f = m->form;
     for (uint32_t d = 0; d < shared; d++)
-        along(m, owner, d, d, d, TO_OWNER, m->channel);
+        along(m, owner, d, d, d, TO_OWNER);
     for (uint32_t d = shared; d < f->ndigits; d++)
-        along(m, owner, d, shared, d, AMONG_ALL, m->channel);
-    uint32_t channel = m->channel + (f->apart ? f->channels : 0);
+        along(m, owner, d, shared, d, AMONG_ALL);
     for (uint32_t d = shared; back && d-- > 0;)
-        along(m, owner, d, d, f->ndigits + (shared - 1 - d), FROM_OWNER, channel);
+        along(m, owner, d, d, f->ndigits + (shared - 1 - d), FROM_OWNER);
 }
 
 /* A share goes from its owner to all. */
 static void spread(maker_t *m, uint32_t owner) {
     uint32_t n = m->form->ndigits;
     for (uint32_t d = n; d-- > 0;)
-        along(m, owner, d, d, n - 1 - d, FROM_OWNER, m->channel);
+        along(m, owner, d, d, n - 1 - d, FROM_OWNER);
 }
 
 /* From a place that has the chunk; a rank gets it once. */
@@ -158,7 +158,7 @@ static void pass(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_
     if (m->seen[dst] == m->chunk + 1)
         return;
     m->seen[dst] = m->chunk + 1;
-    move(m, from, to, phase, at, false, m->channel);
+    move(m, from, to, phase, at, false, 0);
 }
 
 static void pass_along(maker_t *m, uint32_t owner, uint32_t root, uint32_t d, uint32_t phase) {
@@ -197,7 +197,7 @@ static void to_peer(maker_t *m, uint32_t from, uint32_t to) {
     for (uint32_t d = 0; d < f->ndigits; d++) {
         uint32_t next = with_digit(f, from, d, digit(f, to, d));
         if (rank_at(m->grid, next) != rank_at(m->grid, from))
-            move(m, from, next, d, 0, false, m->channel);
+            move(m, from, next, d, 0, false, 0);
         from = next;
     }
 }
@@ -320,7 +320,7 @@ uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind)
         peers += (form->factor[d] - 1) * (form->apart && shares ? passed : 1);
         passed *= form->factor[d];
     }
-    return 2 * peers * form->channels * (form->apart && kind == CCL_ALLREDUCE ? 2 : 1);
+    return 2 * peers * form->channels;
 }
 
 double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *want) {

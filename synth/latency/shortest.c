@@ -56,7 +56,6 @@ ccl_status_t ccl_i_shortest_make(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
     middle_t m = {.ranks = malloc(cluster->nranks * sizeof *m.ranks), .channels = form->channels};
     ccl_i_plan_t plan = {.name = "latency",
                          .parts = form->channels * form->parts,
-                         .down_channels = form->apart ? form->channels : 0,
                          .root = root,
                          .tree = tree,
                          .user = &m};

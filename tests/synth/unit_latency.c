@@ -1,0 +1,197 @@
+/*
+ * latency: which member wins where, and in what time; closed forms without thread blocks; small and
+ * odd clusters proven; what is refused, and what options ask for.
+ */
+#include "common.h"
+
+#include <math.h>
+
+#define US 1e-6
+
+static ccl_topology_t *with_profile(const char *spec, const char *name) {
+    ccl_topology_t *topo = topology(spec), *bare = topo;
+    ccl_profile_t *profile = NULL;
+    if (!name)
+        return topo;
+    MUST(ccl_profile_read(name, &profile, e));
+    MUST(ccl_profile_apply(NULL, profile, bare, &topo, e));
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(bare);
+    return topo;
+}
+
+/* Simulated, proven; its origin. */
+static double time_of(const ccl_topology_t *topo, ccl_collective_kind_t kind, double size,
+                      const char *proto, ccl_origin_t origin) {
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    options.size_bytes = lower.size_bytes = sim.size_bytes = size;
+    lower.topo = topo;
+    lower.proto = proto;
+    MUST(ccl_synthesize(NULL, "latency", topo, NULL, want, &options, &schedule, e));
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    check_program(program, 0, "latency");
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, e));
+    double time_s = run->time_s;
+    ccl_origin_set(origin, "%s", schedule->origin);
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    return time_s;
+}
+
+/* Each member where it wins; without it the time is at least 1 % more. */
+static const struct {
+    const char *spec, *profile;
+    ccl_collective_kind_t kind;
+    double size, most_us;
+    const char *proto, *origin, *why;
+} cells[] = {
+#define KiB *1024.0
+    {"dgx-h100", NULL, CCL_ALLREDUCE, 4 KiB, 9.15, "LL", "all of 8,", "one shot"},
+    {"dgx-h100", NULL, CCL_ALLREDUCE, 16 KiB, 9.85, "LL", "all of 4 x 2", "digits"},
+    {"dgx-h100", NULL, CCL_ALLREDUCE, 256 KiB, 12.1, "LL", "shares of 8,", "two shots"},
+    {"dgx-h100", NULL, CCL_ALLREDUCE, 256 KiB, 12.1, "LL", "joined", "chunks side by side"},
+    {"dgx-h100", "nccl-h100", CCL_REDUCESCATTER, 1024 KiB, 11.2, "LL", "7 parts in turn",
+     "peers in turn"},
+    {"dgx-h100", NULL, CCL_BROADCAST, 256 KiB, 10.8, "LL", "shares of 8,", "scatter, gather"},
+    {"dgx-a100*2", NULL, CCL_ALLREDUCE, 16 KiB, 14.7, "LL", "shares of 8, all of 2 servers",
+     "shares inside, all across"},
+    {"dgx-h100*4", "nccl-h100", CCL_ALLREDUCE, 16 KiB, 14.6, "LL", "2 between servers",
+     "fewer channels between servers"},
+    {"dgx-h100*4", "nccl-h100", CCL_ALLTOALL, 4 KiB, 11.8, "LL", "8 x 4 servers",
+     "few messages between servers"},
+    {"dgx-h100*4", NULL, CCL_ALLGATHER, 4 KiB, 10.9, "LL", "latency: 32,", "all GPUs are peers"},
+    {"heteccl-h20-4+8", NULL, CCL_REDUCESCATTER, 16 KiB, 13.2, "LL", "4 x 3",
+     "digits of servers of different size"},
+    {"dgx-h100*4", "nccl-h100", CCL_ALLGATHER, 4 KiB, 9.45, "LL", "shares apart",
+     "channels for what is passed on"},
+    {"ndv2", NULL, CCL_ALLREDUCE, 4 KiB, 10, "LL", "all of 4 x 2", "a grid of wires"},
+    {"mi250-x16", NULL, CCL_ALLREDUCE, 16 KiB, 21.6, "LL", "from the middle", "no grid"},
+    {"teccl-ndv2-2x8", NULL, CCL_BROADCAST, 4 KiB, 12.1, "LL", "shortest ways", "no grid"},
+};
+
+START_TEST(test_members) {
+    ccl_origin_t origin;
+    ccl_topology_t *topo = with_profile(cells[_i].spec, cells[_i].profile);
+    double time_s = time_of(topo, cells[_i].kind, cells[_i].size, cells[_i].proto, origin);
+    ck_assert_msg(strstr(origin, cells[_i].origin) != NULL, "%s: %s", cells[_i].why, origin);
+    ck_assert_msg(time_s <= cells[_i].most_us * US, "%s: %g us, %s", cells[_i].why, time_s / US,
+                  origin);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* One byte, so that only steps count: of 1 us each. */
+static const struct {
+    const char *spec;
+    ccl_collective_kind_t kind;
+    double steps;
+    const char *why;
+} steps[] = {
+    {"gpus:8 nvswitch=100GB/s,1us", CCL_ALLREDUCE, 1, "all exchange at once"},
+    {"gpus:7 nvswitch=100GB/s,1us", CCL_REDUCESCATTER, 1, "so with a prime number"},
+    {"gpus:4 nvlink=ring,100GB/s,1us", CCL_ALLREDUCE, 2, "a ring of four is a square"},
+    {"gpus:5 nvlink=ring,100GB/s,1us", CCL_ALLREDUCE, 4, "to the middle and back"},
+    {"servers:3 gpus:4 nvswitch=100GB/s,1us nics:4x10GB/s,1us fabric=rail", CCL_ALLREDUCE, 2,
+     "inside, then along rails"},
+};
+
+START_TEST(test_steps) {
+    ccl_origin_t origin;
+    ccl_topology_t *topo = topology(steps[_i].spec);
+    double time_s = time_of(topo, steps[_i].kind, 1, "Simple", origin);
+    ck_assert_msg(fabs(time_s / US - steps[_i].steps) < 0.01, "%s: %g us, %s", steps[_i].why,
+                  time_s / US, origin);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+static const char *const odd[] = {
+    "gpus:1 nvswitch=100GB/s,1us",
+    "gpus:2 nvswitch=100GB/s,1us",
+    "gpus:3 nvlink=ring,100GB/s,1us",
+    "gpus:6 nvlink=ring,100GB/s,1us",
+    "gpus:7 nvswitch=100GB/s,1us",
+    "servers:5 gpus:1 nvswitch=100GB/s,1us nics:1x10GB/s,2us",
+    "servers:3 gpus:5 nvswitch=100GB/s,1us nics:2x10GB/s,2us",
+    "servers:2 gpus:3 nvswitch=100GB/s,1us nics:1x10GB/s,2us + servers:2 gpus:7 "
+    "nvswitch=100GB/s,1us nics:2x10GB/s,2us",
+    "gpus:1 nvswitch=100GB/s,1us nics:1x10GB/s,2us + gpus:6 nvlink=mesh,50GB/s,1us "
+    "nics:1x10GB/s,2us",
+    "servers:2 gpus:8 nvswitch=100GB/s,1us nics:8x10GB/s,2us fabric=rail",
+};
+
+START_TEST(test_odd_clusters) {
+    static const ccl_collective_kind_t kinds[] = {CCL_ALLREDUCE, CCL_ALLGATHER, CCL_REDUCESCATTER,
+                                                  CCL_BROADCAST, CCL_REDUCE,    CCL_ALLTOALL};
+    ccl_topology_t *topo = topology(odd[_i]);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    for (uint32_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        bool rooted = kinds[k] == CCL_BROADCAST || kinds[k] == CCL_REDUCE;
+        ccl_collective_t *want = collective(kinds[k], topo->nranks, rooted ? topo->nranks / 2 : 0);
+        options.size_bytes = k % 2 ? 1024 : 131072;
+        options.chunks = k % 2 ? 0 : 3;
+        check_all("latency", topo, routes, want, &options, 1 + 8, odd[_i]);
+        ccl_collective_destroy(want);
+    }
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_refuses) {
+    ccl_topology_t *topo = topology("gpus:5 nvlink=ring,100GB/s,1us");
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_collective_t *want = collective(CCL_REDUCESCATTER, 5, 0);
+    ck_assert_int_eq(ccl_synthesize(NULL, "latency", topo, NULL, want, NULL, &schedule, &err),
+                     CCL_UNSUPPORTED);
+    ck_assert_msg(strstr(err.text, "no grid of wires") != NULL, "%s", err.text);
+    ccl_collective_destroy(want);
+    want = collective(CCL_GATHER, 5, 0);
+    err = (ccl_error_t)CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_synthesize(NULL, "latency", topo, NULL, want, NULL, &schedule, &err),
+                     CCL_UNSUPPORTED);
+    ck_assert_msg(strstr(err.text, "use direct") != NULL, "%s", err.text);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+START_TEST(test_options) {
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, 8, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    options.size_bytes = 1 << 20;
+    options.channels = 3;
+    options.chunks = 5;
+    MUST(ccl_synthesize(NULL, "latency", topo, NULL, want, &options, &schedule, e));
+    ck_assert_uint_eq(schedule->nchannels, 3);
+    ck_assert_uint_eq(schedule->coll->nchunks % 15, 0);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.synth.latency");
+    TCase *tcase = tcase_create("latency");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_members, 0, (int)CCL_ARRAY_LEN(cells));
+    tcase_add_loop_test(tcase, test_steps, 0, (int)CCL_ARRAY_LEN(steps));
+    tcase_add_loop_test(tcase, test_odd_clusters, 0, (int)CCL_ARRAY_LEN(odd));
+    tcase_add_test(tcase, test_refuses);
+    tcase_add_test(tcase, test_options);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
