@@ -84,7 +84,8 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
                               s->coll->chunks_per_block,
                               s->nchannels,
                               s->nsteps,
-                              s->rounds};
+                              s->rounds,
+                              s->joined};
     uint64_t hash[2] = {1, 2};
     for (int i = 0; i < 2; i++) {
         hash[i] = ccl_hash64(shape, sizeof shape, hash[i]);

@@ -40,9 +40,7 @@ static const struct {
     double work;           /* transfers of all candidates, times protocols */
     uint32_t rounds;       /* in which the best is varied, as long as that gains... */
     double gain;           /* ... this part */
-    double slow;           /* a protocol that takes this many times the best one's time for all
-                              leaders is not looked at again */
-} POLICY = {60000, 6000, 300000, 4, 0.003, 1.2};
+} POLICY = {60000, 6000, 400000, 4, 0.003};
 
 typedef struct family {
     const ccl_i_cluster_t *cluster;
@@ -335,7 +333,8 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
     return CCL_OK;
 }
 
-/* The fastest of a round, fastest first; protocols that are slow for all of them are dropped. */
+/* The fastest of a round, fastest first. From now on only the protocols that they are fastest with.
+ */
 static uint32_t leaders(family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out) {
     double after = 0;
     uint32_t n = 0;
@@ -351,7 +350,7 @@ static uint32_t leaders(family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out
             break;
         after = race->results[best].time_s;
         for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
-            protocols |= (f->times[best][k] <= POLICY.slow * after ? 1u : 0) << k;
+            protocols |= (f->times[best][k] <= after ? 1u : 0) << k;
         out[n++] = f->forms[best];
     }
     f->protocols = protocols;

@@ -24,7 +24,7 @@ static const struct {
 };
 
 typedef struct counts {
-    unsigned lowered, refused, several, spread, cut;
+    unsigned lowered, refused, several, spread, cut, joined;
 } counts_t;
 
 static uint32_t greatest_stage(const ccl_program_t *p) {
@@ -90,6 +90,8 @@ static void check_lowered(const ccl_schedule_t *schedule, const ccl_lower_option
     }
     counts->spread +=
         options->allocation == CCL_ALLOCATE_CAPACITY && program->nchannels > schedule->nchannels;
+    for (uint32_t i = 0; i < program->nsteps; i++)
+        counts->joined += program->steps[i].count > 1;
     counts->cut +=
         options->executor != CCL_EXECUTOR_ANY && program->nchannels > schedule->nchannels;
     ccl_program_destroy(program);
@@ -133,6 +135,7 @@ START_TEST(test_random) {
     for (uint32_t trial = 0; trial < trials; trial++) {
         ccl_schedule_t *schedule =
             random_schedule(&rng, kinds[trial % CCL_ARRAY_LEN(kinds)], topo->nranks);
+        schedule->joined = trial % 2;
         check_every_way(&rng, schedule, topo, routes, spec, &counts);
         ccl_schedule_destroy(schedule);
     }
@@ -167,12 +170,14 @@ START_TEST(test_synthesizers) {
             if (status == CCL_UNSUPPORTED)
                 continue;
             ck_assert_msg(status == CCL_OK, "%s: %s", (*ops)->name, err.text);
+            schedule->joined = true;
             check_every_way(&rng, schedule, topo, routes, spec, &counts);
             ccl_schedule_destroy(schedule);
         }
         ccl_collective_destroy(want);
     }
     ck_assert_uint_gt(counts.lowered, 24 * 20);
+    ck_assert(_i == 0 || counts.joined > 0); /* on one server nothing lies side by side */
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
 }

@@ -206,6 +206,51 @@ static ccl_status_t by_hand(const ccl_transfer_t *transfers, uint32_t n, char *t
     return status;
 }
 
+/* Three chunks from 0 to 1, joined: `chunk` and `step` say which lie side by side in one step. */
+static const struct {
+    uint32_t chunks[3], steps[3];
+    uint32_t sends, longest;
+    const char *why;
+} joins[] = {
+    {{0, 1, 2}, {0, 0, 0}, 1, 3, "side by side"},
+    {{0, 1, 2}, {0, 0, 1}, 2, 2, "the third in another step"},
+    {{0, 1, 3}, {0, 0, 0}, 2, 2, "not side by side"},
+    {{1, 0, 2}, {0, 1, 2}, 3, 1, "each in a step of its own"},
+};
+
+START_TEST(test_joined) {
+    for (int joined = 0; joined < 2; joined++) {
+        ccl_collective_t *coll = NULL;
+        ccl_schedule_t *schedule = NULL;
+        ccl_program_t *p = NULL;
+        uint32_t sends = 0, longest = 0;
+        MUST(ccl_collective_create(CCL_BROADCAST, 2, 4, 0, &coll, e));
+        ccl_schedule_builder_t *b = ccl_schedule_builder_create("joined", coll);
+        uint32_t left = 6; /* the fourth chunk comes behind */
+        for (uint32_t i = 0; i < 3; i++) {
+            left -= joins[_i].chunks[i];
+            ccl_schedule_builder_add(b, (ccl_transfer_t){.src = 0,
+                                                         .dst = 1,
+                                                         .chunk = joins[_i].chunks[i],
+                                                         .step = joins[_i].steps[i]});
+        }
+        ccl_schedule_builder_add(b, (ccl_transfer_t){.src = 0, .dst = 1, .chunk = left, .step = 9});
+        MUST(ccl_schedule_builder_finish(b, &schedule, e));
+        schedule->joined = joined;
+        MUST(ccl_lower(NULL, schedule, NULL, &p, e));
+        for (uint32_t i = 0; i < p->nsteps; i++) {
+            sends += p->steps[i].type == CCL_PRIM_S;
+            longest = p->steps[i].count > longest ? p->steps[i].count : longest;
+        }
+        ck_assert_msg(sends == (joined ? joins[_i].sends + 1 : 4), "%s: %u", joins[_i].why, sends);
+        ck_assert_msg(longest == (joined ? joins[_i].longest : 1), "%s", joins[_i].why);
+        check_program(p, 1, joins[_i].why);
+        ccl_program_destroy(p);
+        ccl_schedule_destroy(schedule);
+    }
+}
+END_TEST
+
 START_TEST(test_refuses) {
     char text[800];
     static const ccl_transfer_t unheld[] = {{.src = 1, .dst = 2, .chunk = 0, .step = 4}};
@@ -306,6 +351,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_fit, 0, (int)CCL_ARRAY_LEN(fits));
     tcase_add_test(tcase, test_out_of_place);
     tcase_add_test(tcase, test_rounds);
+    tcase_add_loop_test(tcase, test_joined, 0, (int)CCL_ARRAY_LEN(joins));
     tcase_add_test(tcase, test_refuses);
     tcase_add_test(tcase, test_stages_of_spread_channels);
     tcase_add_test(tcase, test_exchange);
