@@ -424,7 +424,8 @@ const ccl_synth_ops_t ccl_i_synth_latency = {
     .size = sizeof(ccl_synth_ops_t),
     .name = "latency",
     .summary = "few steps for small messages: all peers of a digit exchange at once",
-    .source = "Thakur, Rabenseifner, Gropp, IJHPCA 2005; Bruck et al., TPDS 1997",
+    .source =
+        "Thakur, Rabenseifner, Gropp, IJHPCA 2005; Bruck et al., TPDS 1997; van de Geijn 1994",
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
