@@ -272,12 +272,17 @@ static void add_channels(family_t *f, const ccl_i_form_t *best) {
     }
 }
 
-/* A form's neighbours: with other channels, parts, joined or not, others' shares apart or not. */
-static void add_neighbours(family_t *f, const ccl_i_form_t *best) {
-    uint32_t parts[] = {1, 2, 4, peers_in_turn(f, best)};
+/*
+ * A form's neighbours: with other channels, parts, joined or not, others' shares apart or not. Of
+ * forms behind the best only the likeliest.
+ */
+static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
+    uint32_t parts[] = {peers_in_turn(f, best), 4, 2, 1};
     ccl_i_form_t form = *best;
     add_channels(f, best);
     for (uint32_t i = 0; i < 2 * CCL_ARRAY_LEN(parts); i++) {
+        if (!first && i != 0 && i != 3) /* parts in turn, joined; four not joined */
+            continue;
         form.parts = parts[i / 2];
         form.joined = i % 2 == 0;
         add_form(f, form);
@@ -365,7 +370,7 @@ static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err
         double before = race->best.time_s;
         f->n = 0;
         for (uint32_t i = 0; i < n; i++)
-            add_neighbours(f, &best[i]);
+            add_neighbours(f, &best[i], i == 0);
         CCL_TRY(ccl_i_race_run(race, f->n, err));
         if (race->best.index == CCL_NONE)
             break;
