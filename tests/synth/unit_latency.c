@@ -183,6 +183,18 @@ START_TEST(test_options) {
     MUST(ccl_synthesize(NULL, "latency", topo, NULL, want, &options, &schedule, e));
     ck_assert_uint_eq(schedule->nchannels, 3);
     ck_assert_uint_eq(schedule->coll->nchunks % 15, 0);
+    for (int joined = 0; joined < 2; joined++) { /* the JSON form keeps it */
+        ccl_schedule_t *again = NULL;
+        ccl_text_t text = {0};
+        schedule->joined = joined;
+        MUST(ccl_schedule_write_json(schedule, &text, e));
+        MUST(ccl_schedule_read_json("test", text.data, text.len, &again, e));
+        ck_assert(again->joined == schedule->joined && ccl_schedule_equal(schedule, again));
+        again->joined = !joined;
+        ck_assert(!ccl_schedule_equal(schedule, again));
+        ccl_schedule_destroy(again);
+        ccl_text_fini(&text);
+    }
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
