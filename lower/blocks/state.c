@@ -9,8 +9,8 @@
  * every transfer is one place in that order (its send and its receive together), so the first
  * transfer that is not finished can always go on, with one FIFO slot, at any granularity and for
  * any number of micro-batches. Merging is tried from generous to strict; the first result that
- * finishes and takes at most 1 % longer is it. Of large programs the strictest is tried before all:
- * where it fails, nearly always all do.
+ * finishes and takes at most 1 % longer is it. Of long runs the strictest is tried second, of large
+ * programs first: where it fails, nearly always all do.
  */
 #include "lower/lower_i.h"
 
@@ -21,8 +21,10 @@
 /* Overlap that is tried, as a share of the run; the simulated time decides. */
 static const double TOLERANCE[] = {0.08, 0.03, 0.01, 0.003, 1e-9};
 static const double SLOWER = 0.01;
-/* Steps of a program of which a try takes a good part of a second. */
+/* Steps of a program of which a try takes a good part of a second, and primitives of a run (steps
+   times micro-batches) of which it takes milliseconds. */
 #define LARGE_STEPS 100000u
+#define LONG_RUN 20000.0
 
 typedef struct span {
     double start_s, end_s;
@@ -566,14 +568,17 @@ ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_
     CCL_TRY_GOTO(finishes(ctx, options, timed->program, &any_slots, err), status, end);
     uint32_t limit = timed->program->ntbs;
     size_t tries = CCL_ARRAY_LEN(TOLERANCE);
-    if (timed->program->nsteps > LARGE_STEPS) {
-        do /* the strictest that merges anything */
-            CCL_TRY_GOTO(make_teams(&s, TOLERANCE[--tries], err), status, end);
-        while (tries > 0 && s.nteams >= limit);
-        CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &strict, err), status, end);
-        tries = strict.program ? tries : 0;
-    }
+    double primitives = (double)timed->program->nsteps * s.timeline->batches;
+    size_t before = timed->program->nsteps > LARGE_STEPS ? 0 : primitives > LONG_RUN ? 1 : tries;
     for (size_t k = 0; k < tries && !merged.program; k++) {
+        if (k == before) {
+            do /* the strictest that merges anything */
+                CCL_TRY_GOTO(make_teams(&s, TOLERANCE[--tries], err), status, end);
+            while (tries > 0 && s.nteams >= limit);
+            CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &strict, err), status, end);
+            if (!strict.program || k == tries)
+                break;
+        }
         CCL_TRY_GOTO(make_teams(&s, TOLERANCE[k], err), status, end);
         CCL_TRY_GOTO(attempt(ctx, &s, any_slots, limit, &merged, err), status, end);
     }

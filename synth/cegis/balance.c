@@ -100,7 +100,8 @@ static double with(trees_t *t, uint32_t h) {
     t->looks++;
     for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
         uint32_t r = x->uses[u].resource;
-        worst_s = fmax(worst_s, t->load_s[r] + x->uses[u].times * t->use_s[r]);
+        double then_s = t->load_s[r] + x->uses[u].times * t->use_s[r];
+        worst_s = then_s > worst_s ? then_s : worst_s;
     }
     return worst_s;
 }

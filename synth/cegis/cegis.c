@@ -530,8 +530,11 @@ static ccl_status_t refine(cegis_t *c, ccl_error_t *err) {
         if (!many && more > tried[1])
             trials[len] = from, trials[len++].slices = tried[1] = more;
         for (uint32_t k = 0; first && k < CCL_I_LANES_KINDS; k++) {
-            if (k != from.lanes)
-                trials[len] = from, trials[len++].lanes = (ccl_i_cegis_lanes_t)k;
+            if (k == from.lanes)
+                continue;
+            if (k == CCL_I_LANES_LINK) /* where it is not the fastest, it is hardly ever far off */
+                c->race.lead = len;
+            trials[len] = from, trials[len++].lanes = (ccl_i_cegis_lanes_t)k;
         }
         if (fewer && fewer < tried[0])
             trials[len] = from, trials[len++].slices = tried[0] = fewer;
@@ -564,6 +567,7 @@ static ccl_status_t choose_other(cegis_t *c, double work, uint32_t first, ccl_er
         return CCL_OK;
     ccl_i_race_best_t last = ccl_i_race_set_aside(&c->race);
     c->best = &other;
+    c->race.most_s = POLICY.rough * best->time_s;
     ccl_status_t status = race(c, trials, len, err);
     if (status == CCL_OK && c->race.best.schedule && other.time_s <= POLICY.rough * best->time_s)
         status = refine(c, err);
@@ -649,6 +653,7 @@ static ccl_status_t run(cegis_t *c, ccl_schedule_t **out, ccl_error_t *err) {
                              .size_bytes = size_of(c),
                              .skip_lone = c->options->part,
                              .margin = POLICY.margin,
+                             .give_up = true,
                              .expect = expect};
     c->depth = ccl_arena_alloc(&c->arena, c->nranks, sizeof *c->depth);
     ccl_status_t status = c->depth ? make_cuts(c, err) : ccl_fail_nomem(err);

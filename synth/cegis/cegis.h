@@ -40,9 +40,12 @@ typedef struct ccl_i_cegis_problem {
                          one arrival at a time (appendix I, equation 8) */
     bool relays;      /* ranks that are no targets may have to pass chunks on */
     double load_s;    /* some zone's border is busy for this time */
+    double least_s;   /* the same of whole chunks: no plan has a busiest resource below */
     uint32_t *budget; /* [nresources] chunks it carries in load_s; NULL: all steps together may
                          carry any number */
     uint16_t *distance; /* [nranks][nranks] hops */
+    uint32_t farthest;  /* of these */
+    uint8_t *common; /* [nhops] lowest level on which both ends are in one zone; the last if none */
     ccl_i_cegis_level_t levels[CCL_I_CEGIS_LEVELS];
     ccl_arena_t arena;
 } ccl_i_cegis_problem_t;
@@ -86,14 +89,22 @@ static inline bool ccl_i_cegis_wants(const ccl_i_cegis_problem_t *p, uint32_t ch
 
 /* ---------------------------------------------------------------- cegis_greedy.c */
 
+/** What a plan must beat. */
+typedef struct ccl_i_cegis_limit {
+    uint32_t nsteps;
+    double load_s;
+} ccl_i_cegis_limit_t;
+
 /**
  * Step by step, what brings a chunk to where it is rarest first, scarce hops first. Keeps every
  * constraint.
  * @param plain  fill links only, whatever they carry: the paper's start, for comparison.
- * @param most   steps; a plan of more is given up and is empty. 0: no limit.
+ * @param most   a plan of more steps, or of as many whose busiest resource is busy for as long or
+ *               longer, is given up and is empty. NULL: no limit.
  */
 ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint64_t seed,
-                                uint32_t most, ccl_i_cegis_plan_t *out, ccl_error_t *err);
+                                const ccl_i_cegis_limit_t *most, ccl_i_cegis_plan_t *out,
+                                ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cegis_check.c */
 

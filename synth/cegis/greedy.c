@@ -6,6 +6,7 @@
  * chunks within reach the one that the fewest zones have. What only has to be passed on (a chunk
  * with few targets in a sparse graph) goes along shortest ways, the farthest first.
  */
+#include "base/rng_inline.h"
 #include "synth/cegis/cegis.h"
 
 #include <math.h>
@@ -17,9 +18,13 @@ typedef struct zones {
     uint64_t *wants; /* [nzones][words] some rank must get it */
     uint32_t *count; /* [nchunks] zones that have it */
     uint32_t *lacks; /* [nzones] wanted and not there */
+    double *need;    /* [nzones] steps that this takes, about */
+    double *sent;    /* [nranks] in this step, of what the rank's zone lets out */
     uint8_t *stuck;  /* [nzones] in this step */
     uint32_t *open;  /* as the level's cross: hops into a zone that may still fit in this step */
     uint32_t *nopen; /* [nzones] */
+    uint64_t *could; /* [nzones][words] what those who send over these had */
+    uint32_t *seen;  /* [nzones] g->closed when these were found */
 } zones_t;
 
 typedef struct greedy {
@@ -30,13 +35,20 @@ typedef struct greedy {
     bool plain;    /* any chunk, any hop */
     uint64_t *had; /* [nranks][words] at the start of the step */
     uint32_t *hop_left, *resource_left;
-    uint32_t *budget;   /* [nresources] left of all steps together; NULL: no limit */
-    uint32_t *sender;   /* [nchunks * nranks] step in which it last sent, one_send only */
-    uint32_t *out_used; /* [nranks] sends of the step */
-    uint64_t *reach;    /* [words] scratch */
-    uint64_t *pairs;    /* chunk and target by distance, relays only */
+    uint32_t *most_times; /* [nresources] of a hop */
+    uint32_t closed;      /* changes where a hop may fit no more; 0: never */
+    uint32_t *budget;     /* [nresources] left of all steps together; NULL: no limit */
+    uint32_t *sender;     /* [nchunks * nranks] step in which it last sent, one_send only */
+    uint32_t *out_used;   /* [nranks] sends of the step */
+    uint64_t *reach;      /* [words] scratch */
+    uint64_t *pairs;      /* chunk and target by distance, relays only */
     size_t npairs;
     uint64_t missing; /* pairs of chunk and target */
+    const ccl_i_cegis_limit_t *most;
+    double *busy_s; /* [nresources] so far, with a limit only */
+    uint32_t later; /* steps that are wanted behind this one, at most */
+    bool over;      /* the limit */
+    size_t before;  /* sends at the start of the step */
     zones_t zones[CCL_I_CEGIS_LEVELS];
     ccl_arena_t arena;
 } greedy_t;
@@ -73,8 +85,17 @@ static void hold(greedy_t *g, uint32_t k, uint32_t v) {
             continue;
         set_bit(has, k);
         zones->count[k]++;
-        zones->lacks[z] -= bit(zones->wants + (size_t)z * g->words, k);
+        if (!bit(zones->wants + (size_t)z * g->words, k))
+            continue;
+        zones->lacks[z]--;
+        zones->need[z] = zones->lacks[z] / (g->p->levels[l].in_chunks[z] + 1e-3);
     }
+}
+
+static void carry(greedy_t *g, const ccl_i_use_t *use) {
+    double *busy_s = &g->busy_s[use->resource];
+    *busy_s += use->times * g->p->capacity->chunk_bytes / g->p->x->resources[use->resource].Bps;
+    g->over |= g->later == 0 && *busy_s >= g->most->load_s * (1 - 1e-9);
 }
 
 static bool add(greedy_t *g, uint32_t k, uint32_t h) {
@@ -84,12 +105,22 @@ static bool add(greedy_t *g, uint32_t k, uint32_t h) {
     if (!ccl_grow(&plan->sends, &plan->cap, plan->len + 1, sizeof *plan->sends))
         return false;
     plan->sends[plan->len++] = (ccl_i_cegis_send_t){k, h, g->step};
-    g->hop_left[h]--;
-    g->out_used[hop->src]++;
+    g->closed += --g->hop_left[h] == 0;
+    uint32_t out = ++g->out_used[hop->src];
+    for (uint32_t l = 0; l < g->p->nlevels; l++) {
+        const ccl_i_cegis_level_t *level = &g->p->levels[l];
+        g->zones[l].sent[hop->src] = (double)out / (1 + level->out_chunks[level->zone[hop->src]]);
+    }
     for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
-        g->resource_left[x->uses[u].resource] -= x->uses[u].times;
-        if (g->budget)
-            g->budget[x->uses[u].resource] -= x->uses[u].times;
+        uint32_t r = x->uses[u].resource;
+        g->resource_left[r] -= x->uses[u].times;
+        g->closed += g->resource_left[r] < g->most_times[r];
+        if (g->budget) {
+            g->budget[r] -= x->uses[u].times;
+            g->closed += g->budget[r] < g->most_times[r];
+        }
+        if (g->most)
+            carry(g, &x->uses[u]);
     }
     if (g->sender)
         g->sender[(size_t)k * x->nranks + hop->src] = g->step;
@@ -113,19 +144,22 @@ static bool find_reach(greedy_t *g, const ccl_i_cegis_level_t *level, const zone
     const uint64_t *has = zones->has + (size_t)z * g->words;
     const uint64_t *wants = zones->wants + (size_t)z * g->words;
     uint32_t *open = zones->open + level->cross_first[z], n = 0;
-    uint64_t any = 0;
-    memset(g->reach, 0, g->words * sizeof *g->reach);
-    for (uint32_t i = 0; i < zones->nopen[z]; i++) {
-        if (!fits(g, open[i]))
-            continue;
-        const uint64_t *had = g->had + (size_t)x->hops[open[i]].src * g->words;
-        open[n++] = open[i];
-        for (uint32_t w = 0; w < g->words; w++)
-            g->reach[w] |= had[w];
+    uint64_t *could = zones->could + (size_t)z * g->words, any = 0;
+    if (zones->seen[z] != g->closed) {
+        memset(could, 0, g->words * sizeof *could);
+        for (uint32_t i = 0; i < zones->nopen[z]; i++) {
+            if (!fits(g, open[i]))
+                continue;
+            const uint64_t *had = g->had + (size_t)x->hops[open[i]].src * g->words;
+            open[n++] = open[i];
+            for (uint32_t w = 0; w < g->words; w++)
+                could[w] |= had[w];
+        }
+        zones->nopen[z] = n;
+        zones->seen[z] = g->closed;
     }
-    zones->nopen[z] = n;
     for (uint32_t w = 0; w < g->words; w++)
-        any |= g->reach[w] &= wants[w] & ~has[w];
+        any |= g->reach[w] = could[w] & wants[w] & ~has[w];
     return any != 0;
 }
 
@@ -140,7 +174,7 @@ static uint32_t rarest(greedy_t *g, const uint32_t *count) {
                 best = k;
                 best_count = have;
                 ties = 1;
-            } else if (have == best_count && ccl_rng_below(&g->rng, ++ties) == 0) {
+            } else if (have == best_count && ccl_i_rng_below(&g->rng, ++ties) == 0) {
                 best = k;
             }
         }
@@ -155,21 +189,17 @@ static uint32_t choose_hop(greedy_t *g, uint32_t l, uint32_t z, uint32_t k) {
     uint32_t best = CCL_NONE, ties = 0;
     double best_cost = INFINITY;
     for (uint32_t i = 0; i < g->zones[l].nopen[z]; i++) { /* all fit: find_reach was here */
-        uint32_t h = open[i], u = x->hops[h].src, v = x->hops[h].dst, common = l + 1;
+        uint32_t h = open[i], u = x->hops[h].src, v = x->hops[h].dst;
         if (!bit(g->had + (size_t)u * g->words, k) || !may_send(g, k, u))
             continue;
-        while (common + 1 < g->p->nlevels &&
-               g->p->levels[common].zone[u] != g->p->levels[common].zone[v])
-            common++;
-        const ccl_i_cegis_level_t *own = &g->p->levels[l];
-        double cost = g->plain ? 0
-                               : common * 1e6 - 1e3 * ccl_i_cegis_wants(g->p, k, v) +
-                                     (double)g->out_used[u] / (1 + own->out_chunks[own->zone[u]]);
+        uint32_t common = g->p->common[h] > l ? g->p->common[h] : l + 1;
+        double cost =
+            g->plain ? 0 : common * 1e6 - 1e3 * ccl_i_cegis_wants(g->p, k, v) + g->zones[l].sent[u];
         if (cost < best_cost) {
             best_cost = cost;
             best = h;
             ties = 1;
-        } else if (cost == best_cost && ccl_rng_below(&g->rng, ++ties) == 0) {
+        } else if (cost == best_cost && ccl_i_rng_below(&g->rng, ++ties) == 0) {
             best = h;
         }
     }
@@ -182,12 +212,12 @@ static uint32_t next_zone(greedy_t *g, const ccl_i_cegis_level_t *level, const z
     for (uint32_t z = 0; z < level->nzones; z++) {
         if (zones->stuck[z] || !zones->lacks[z])
             continue;
-        double need = zones->lacks[z] / (level->in_chunks[z] + 1e-3);
+        double need = zones->need[z];
         if (need > best_need) {
             best_need = need;
             best = z;
             ties = 1;
-        } else if (need == best_need && ccl_rng_below(&g->rng, ++ties) == 0) {
+        } else if (need == best_need && ccl_i_rng_below(&g->rng, ++ties) == 0) {
             best = z;
         }
     }
@@ -199,10 +229,11 @@ static bool fill_level(greedy_t *g, uint32_t l) {
     zones_t *zones = &g->zones[l];
     uint32_t z;
     memset(zones->stuck, 0, level->nzones);
+    memset(zones->seen, 0, level->nzones * sizeof *zones->seen);
     memcpy(zones->open, level->cross, level->cross_first[level->nzones] * sizeof *zones->open);
     for (z = 0; z < level->nzones; z++)
         zones->nopen[z] = level->cross_first[z + 1] - level->cross_first[z];
-    while ((z = next_zone(g, level, zones)) != CCL_NONE) {
+    while (!g->over && (z = next_zone(g, level, zones)) != CCL_NONE) {
         bool sent = false;
         bool reach = find_reach(g, level, zones, z);
         while (reach && !sent) {
@@ -218,6 +249,9 @@ static bool fill_level(greedy_t *g, uint32_t l) {
             sent = true;
         }
         zones->stuck[z] = !sent;
+        /* What it lacks does not come in this step; with a budget used up, perhaps without. */
+        g->over |= !sent && g->most && (!g->budget || g->plan->len > g->before) &&
+                   zones->lacks[z] > (uint64_t)level->in_chunks[z] * g->later;
     }
     return true;
 }
@@ -246,12 +280,12 @@ static bool advance(greedy_t *g) {
                 if (far < near && bit(now + (size_t)v * g->words, k))
                     near = far;
             }
-            uint64_t dice = ccl_rng_next(&g->rng) & 0xffff;
+            uint64_t dice = ccl_i_rng_next(&g->rng) & 0xffff;
             g->pairs[g->npairs++] = (uint64_t)near << 52 | dice << 36 | (uint64_t)k << 16 | d;
         }
     }
     qsort(g->pairs, g->npairs, sizeof *g->pairs, descending);
-    for (size_t i = 0; i < g->npairs; i++) {
+    for (size_t i = 0; i < g->npairs && !g->over; i++) {
         uint32_t near = (uint32_t)(g->pairs[i] >> 52), d = g->pairs[i] & 0xffff;
         uint32_t k = (uint32_t)(g->pairs[i] >> 16 & 0xfffff), best = CCL_NONE, ties = 0;
         if (bit(now + (size_t)d * g->words, k))
@@ -263,7 +297,7 @@ static bool advance(greedy_t *g) {
             for (uint32_t h = x->out_first[u]; h < x->out_first[u + 1]; h++) {
                 uint32_t v = x->hops[h].dst;
                 if (p->distance[(size_t)v * n + d] + 1u == near && fits(g, h) &&
-                    !bit(now + (size_t)v * g->words, k) && ccl_rng_below(&g->rng, ++ties) == 0)
+                    !bit(now + (size_t)v * g->words, k) && ccl_i_rng_below(&g->rng, ++ties) == 0)
                     best = h;
             }
         }
@@ -302,6 +336,11 @@ static bool greedy_init(greedy_t *g) {
     if (p->budget)
         ok &= (g->budget =
                    ccl_arena_alloc(arena, p->x->nresources + (size_t)1, sizeof(uint32_t))) != NULL;
+    ok &= (g->most_times =
+               ccl_arena_alloc(arena, p->x->nresources + (size_t)1, sizeof(uint32_t))) != NULL;
+    if (g->most)
+        ok &= (g->busy_s = ccl_arena_alloc(arena, p->x->nresources + (size_t)1, sizeof(double))) !=
+              NULL;
     if (p->relays || one_target(p))
         ok &= (g->pairs = ccl_arena_alloc(arena, npairs + 1, sizeof(uint64_t))) != NULL;
     if (p->one_send)
@@ -314,13 +353,24 @@ static bool greedy_init(greedy_t *g) {
         ok &= (zones->wants = ccl_arena_alloc(arena, nz * g->words + 1, sizeof(uint64_t))) != NULL;
         ok &= (zones->count = ccl_arena_alloc(arena, p->nchunks, sizeof(uint32_t))) != NULL;
         ok &= (zones->lacks = ccl_arena_alloc(arena, nz, sizeof(uint32_t))) != NULL;
+        ok &= (zones->need = ccl_arena_alloc(arena, nz, sizeof(double))) != NULL;
+        ok &= (zones->sent = ccl_arena_alloc(arena, n, sizeof(double))) != NULL;
         ok &= (zones->stuck = ccl_arena_alloc(arena, nz, 1)) != NULL;
+        ok &= (zones->could = ccl_arena_alloc(arena, nz * g->words + 1, sizeof(uint64_t))) != NULL;
+        ok &= (zones->seen = ccl_arena_alloc(arena, nz, sizeof(uint32_t))) != NULL;
         ok &= (zones->nopen = ccl_arena_alloc(arena, nz, sizeof(uint32_t))) != NULL;
         ok &= (zones->open = ccl_arena_alloc(arena, p->levels[l].cross_first[nz] + (size_t)1,
                                              sizeof(uint32_t))) != NULL;
     }
     if (!ok)
         return false;
+    for (uint32_t h = 0; h < p->x->nhops; h++) {
+        const ccl_i_hop_t *hop = &p->x->hops[h];
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++) {
+            uint32_t *most = &g->most_times[p->x->uses[u].resource], times = p->x->uses[u].times;
+            *most = times > *most ? times : *most;
+        }
+    }
     if (p->budget)
         memcpy(g->budget, p->budget, p->x->nresources * sizeof *g->budget);
     if (g->sender)
@@ -335,6 +385,9 @@ static bool greedy_init(greedy_t *g) {
             }
         }
     }
+    for (uint32_t l = 0; l < p->nlevels; l++)
+        for (uint32_t z = 0; z < p->levels[l].nzones; z++)
+            g->zones[l].need[z] = g->zones[l].lacks[z] / (p->levels[l].in_chunks[z] + 1e-3);
     for (uint32_t k = 0; k < p->nchunks; k++)
         hold(g, k, p->chunks[k].root);
     return true;
@@ -347,14 +400,25 @@ static void begin_step(greedy_t *g) {
     memcpy(g->resource_left, p->capacity->resource_chunks,
            p->x->nresources * sizeof *g->resource_left);
     memset(g->out_used, 0, p->x->nranks * sizeof *g->out_used);
+    for (uint32_t l = 0; l < p->nlevels; l++)
+        memset(g->zones[l].sent, 0, p->x->nranks * sizeof(double));
+    g->closed++;
 }
 
-/* Steps that are still to come, at least: a chunk goes one hop a step. */
+/* Steps that are still to come, at least: a chunk goes one hop a step, and a zone gets no more in
+   a step than its border lets in. */
 static uint32_t steps_needed(const greedy_t *g) {
     const ccl_i_cegis_problem_t *p = g->p;
     const uint64_t *now = g->zones[0].has;
     uint32_t n = p->x->nranks, needed = 1;
-    for (uint32_t k = 0; k < p->nchunks; k++) {
+    for (uint32_t l = 0; l < p->nlevels; l++) {
+        for (uint32_t z = 0; z < p->levels[l].nzones; z++) {
+            uint32_t lacks = g->zones[l].lacks[z], in = p->levels[l].in_chunks[z];
+            if (lacks > (uint64_t)needed * in && in)
+                needed = (lacks + in - 1) / in;
+        }
+    }
+    for (uint32_t k = 0; k < p->nchunks && needed < p->farthest; k++) {
         for (uint32_t i = 0; i < p->chunks[k].ntargets; i++) {
             uint32_t d = p->chunks[k].targets[i], near = UINT16_MAX;
             if (bit(now + (size_t)d * g->words, k))
@@ -370,9 +434,21 @@ static uint32_t steps_needed(const greedy_t *g) {
     return needed;
 }
 
+/* Whether the plan is beyond the limit, and whether only load can still make it worse. */
+static bool exceeds(greedy_t *g) {
+    uint32_t steps = g->step + steps_needed(g);
+    g->over = steps > g->most->nsteps;
+    g->later = g->over ? 0 : g->most->nsteps - g->step - 1;
+    g->before = g->plan->len;
+    for (uint32_t r = 0; steps == g->most->nsteps && r < g->p->x->nresources; r++)
+        g->over |= g->busy_s[r] >= g->most->load_s * (1 - 1e-9);
+    return g->over;
+}
+
 ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint64_t seed,
-                                uint32_t most, ccl_i_cegis_plan_t *out, ccl_error_t *err) {
-    greedy_t g = {.p = p, .plan = out, .plain = plain};
+                                const ccl_i_cegis_limit_t *most, ccl_i_cegis_plan_t *out,
+                                ccl_error_t *err) {
+    greedy_t g = {.p = p, .plan = out, .plain = plain, .most = most};
     ccl_status_t status = CCL_OK;
     bool single = one_target(p);
     ccl_rng_init(&g.rng, seed);
@@ -390,7 +466,7 @@ ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint
         uint64_t before = g.missing;
         size_t sends = out->len;
         bool ok = true;
-        if (most && steps_needed(&g) > most - g.step) {
+        if (most && exceeds(&g)) {
             out->len = 0;
             goto end;
         }
@@ -401,6 +477,10 @@ ccl_status_t ccl_i_cegis_greedy(const ccl_i_cegis_problem_t *p, bool plain, uint
             ok = advance(&g);
         if (!ok) {
             status = ccl_fail_nomem(err);
+            goto end;
+        }
+        if (g.over) {
+            out->len = 0;
             goto end;
         }
         if (out->len == sends && g.budget) {

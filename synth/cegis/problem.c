@@ -139,6 +139,8 @@ typedef struct cover {
     uint8_t *covered; /* [nhops] */
     uint32_t *touched;
     uint32_t ntouched;
+    double *weights; /* [nweights] of what covers the hops */
+    uint32_t nweights;
 } cover_t;
 
 /**
@@ -151,7 +153,7 @@ static double cover_hops(const ccl_i_cegis_problem_t *p, cover_t *c, bool chunks
     const ccl_i_chunking_t *cap = p->capacity;
     double total = 0;
     uint32_t left = nhops;
-    c->ntouched = 0;
+    c->ntouched = c->nweights = 0;
     for (uint32_t i = 0; i < nhops; i++) {
         const ccl_i_hop_t *hop = &x->hops[hops[i]];
         c->covered[hops[i]] = 0;
@@ -180,7 +182,9 @@ static double cover_hops(const ccl_i_cegis_problem_t *p, cover_t *c, bool chunks
             }
         }
         bool by_hop = best == CCL_NONE || cheapest < best_cost;
-        total += by_hop ? cheapest : (chunks ? cap->resource_chunks[best] : x->resources[best].Bps);
+        double weight =
+            by_hop ? cheapest : (chunks ? cap->resource_chunks[best] : x->resources[best].Bps);
+        total += c->weights[c->nweights++] = weight;
         for (uint32_t i = 0; i < nhops; i++) {
             const ccl_i_hop_t *hop = &x->hops[hops[i]];
             bool now = by_hop && hops[i] == single;
@@ -202,6 +206,40 @@ static double cover_hops(const ccl_i_cegis_problem_t *p, cover_t *c, bool chunks
 static uint32_t cover_chunks(const ccl_i_cegis_problem_t *p, cover_t *c, const uint32_t *hops,
                              uint32_t nhops) {
     return (uint32_t)fmin(cover_hops(p, c, true, hops, nhops), CCL_NONE - 1);
+}
+
+/**
+ * How long something at a border is busy at least with `nchunks` whole chunks; c->weights are the
+ * rates of what covers it.
+ */
+static double least_busy_s(const cover_t *c, uint32_t nchunks, double rate_Bps, double bytes) {
+    double busy_s = nchunks ? nchunks * bytes / rate_Bps : 0;
+    while (busy_s > 0) {
+        double fit = 0, next_s = INFINITY;
+        for (uint32_t i = 0; i < c->nweights; i++) {
+            double own = floor(busy_s * c->weights[i] / bytes * (1 + 1e-9));
+            fit += own;
+            next_s = fmin(next_s, (own + 1) * bytes / c->weights[i]);
+        }
+        if (fit >= nchunks)
+            break;
+        busy_s = next_s;
+    }
+    return busy_s;
+}
+
+/** Chunks that have to enter a zone, or to leave it. */
+static uint32_t crossing_chunks(const ccl_i_cegis_problem_t *p, const ccl_i_cegis_level_t *level,
+                                uint32_t z, bool in) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < p->nchunks; k++) {
+        const ccl_i_cegis_chunk_t *chunk = &p->chunks[k];
+        bool crosses = false;
+        for (uint32_t i = 0; i < chunk->ntargets && !crosses; i++)
+            crosses = (level->zone[chunk->targets[i]] == z) == in;
+        n += crosses && (level->zone[chunk->root] == z) != in;
+    }
+    return n;
 }
 
 static ccl_status_t measure_level(ccl_i_cegis_problem_t *p, ccl_i_cegis_level_t *level, cover_t *c,
@@ -240,6 +278,8 @@ static ccl_status_t measure_level(ccl_i_cegis_problem_t *p, ccl_i_cegis_level_t 
         uint32_t first = level->cross_first[z], len = level->cross_first[z + 1] - first;
         level->in_chunks[z] = cover_chunks(p, c, level->cross + first, len);
         level->in_Bps[z] = cover_hops(p, c, false, level->cross + first, len);
+        p->least_s = fmax(p->least_s, least_busy_s(c, crossing_chunks(p, level, z, true),
+                                                   level->in_Bps[z], p->capacity->chunk_bytes));
         len = 0;
         for (uint32_t v = 0; v < x->nranks; v++) {
             if (level->zone[v] != z)
@@ -251,6 +291,8 @@ static ccl_status_t measure_level(ccl_i_cegis_problem_t *p, ccl_i_cegis_level_t 
         }
         level->out_chunks[z] = cover_chunks(p, c, hops, len);
         level->out_Bps[z] = cover_hops(p, c, false, hops, len);
+        p->least_s = fmax(p->least_s, least_busy_s(c, crossing_chunks(p, level, z, false),
+                                                   level->out_Bps[z], p->capacity->chunk_bytes));
     }
     return CCL_OK;
 }
@@ -365,6 +407,7 @@ static ccl_status_t find_distances(ccl_i_cegis_problem_t *p, ccl_error_t *err) {
                 }
             }
         }
+        p->farthest = d[queue[tail - 1]] > p->farthest ? d[queue[tail - 1]] : p->farthest;
         if (tail < n)
             return ccl_fail(err, CCL_ERR_INPUT, "rank %u cannot reach all others", s);
     }
@@ -389,9 +432,11 @@ ccl_status_t ccl_i_cegis_problem_init(ccl_i_cegis_problem_t *p, const ccl_i_exch
     cover_t cover = {
         .users = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof(uint32_t)),
         .covered = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, 1),
-        .touched = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof(uint32_t))};
-    if (!p->chunks || !p->wants || !numbers || !hops || !cover.users || !cover.covered ||
-        !cover.touched)
+        .touched = ccl_arena_alloc(&p->arena, x->nresources + (size_t)1, sizeof(uint32_t)),
+        .weights = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, sizeof(double))};
+    p->common = ccl_arena_alloc(&p->arena, x->nhops + (size_t)1, 1);
+    if (!p->common || !p->chunks || !p->wants || !numbers || !hops || !cover.users ||
+        !cover.covered || !cover.touched || !cover.weights)
         return ccl_fail_nomem(err);
     for (uint32_t k = 0; k < nchunks; k++) {
         p->chunks[k] = chunks[k];
@@ -403,6 +448,11 @@ ccl_status_t ccl_i_cegis_problem_init(ccl_i_cegis_problem_t *p, const ccl_i_exch
     }
     CCL_TRY(find_distances(p, err));
     CCL_TRY(find_levels(p, err));
+    for (uint32_t h = 0; h < x->nhops; h++) {
+        while (p->common[h] + 1u < p->nlevels && p->levels[p->common[h]].zone[x->hops[h].src] !=
+                                                     p->levels[p->common[h]].zone[x->hops[h].dst])
+            p->common[h]++;
+    }
     for (uint32_t l = 0; l < p->nlevels; l++)
         CCL_TRY(measure_level(p, &p->levels[l], &cover, hops, err));
     p->bound = bound_of(p, numbers, numbers + nchunks + 1);

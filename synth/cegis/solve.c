@@ -106,7 +106,7 @@ static void trace_run(const solver_t *s, const ccl_i_cegis_run_t *run) {
 
 static bool cannot_be_better(const solver_t *s, const ccl_i_cegis_plan_t *plan) {
     return plan->nsteps <= s->bound &&
-           (!s->task->balance || ccl_i_cegis_load_s(s->p, plan) <= s->p->load_s * (1 + 1e-6));
+           (!s->task->balance || ccl_i_cegis_load_s(s->p, plan) <= s->p->least_s * (1 + 1e-6));
 }
 
 /** Keep the better of two plans; the other one is freed. */
@@ -128,9 +128,27 @@ static void take_better(solver_t *s, ccl_i_cegis_plan_t *other) {
 typedef struct restarts {
     const solver_t *s;
     uint32_t n, round;
-    ccl_i_cegis_plan_t *plans; /* [n] */
-    _Atomic uint32_t found;    /* the lowest whose plan cannot be better; n: none */
+    ccl_i_cegis_plan_t *plans;    /* [n] */
+    ccl_i_cegis_limit_t *reached; /* [n] by plans that are done; nsteps 0: not yet, or given up */
+    ccl_lock_t *lock;             /* of `reached` */
+    _Atomic uint32_t found;       /* the lowest whose plan cannot be better; n: none */
 } restarts_t;
+
+static bool is_better(ccl_i_cegis_limit_t a, ccl_i_cegis_limit_t b) {
+    return a.nsteps < b.nsteps || (a.nsteps == b.nsteps && a.load_s < b.load_s * (1 - 1e-9));
+}
+
+/** What restart `index` must beat: the best so far, and what is done of those that go first. */
+static ccl_i_cegis_limit_t limit_of(const restarts_t *r, uint32_t index) {
+    const solver_t *s = r->s;
+    ccl_i_cegis_limit_t limit = {s->best->nsteps, ccl_i_cegis_load_s(s->p, s->best)};
+    ccl_lock_take(r->lock);
+    for (uint32_t i = 0; i < index; i++)
+        if (r->reached[i].nsteps && is_better(r->reached[i], limit))
+            limit = r->reached[i];
+    ccl_lock_release(r->lock);
+    return limit;
+}
 
 static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     restarts_t *r = user;
@@ -141,9 +159,15 @@ static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl
     (void)worker;
     if (index > atomic_load(&r->found) || (task->deadline_s > 0 && ccl_now_s() >= task->deadline_s))
         return CCL_OK;
-    /* More steps than the best has never make a plan better. */
-    CCL_TRY(ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, s->best->nsteps,
-                               &r->plans[index], err));
+    ccl_i_cegis_limit_t limit = limit_of(r, index);
+    CCL_TRY(
+        ccl_i_cegis_greedy(s->p, task->options->plain_start, dice, &limit, &r->plans[index], err));
+    if (r->plans[index].len) {
+        ccl_lock_take(r->lock);
+        r->reached[index] = (ccl_i_cegis_limit_t){r->plans[index].nsteps,
+                                                  ccl_i_cegis_load_s(s->p, &r->plans[index])};
+        ccl_lock_release(r->lock);
+    }
     uint32_t first = atomic_load(&r->found);
     while (r->plans[index].len && cannot_be_better(s, &r->plans[index]) && index < first &&
            !atomic_compare_exchange_weak(&r->found, &first, index)) {
@@ -154,14 +178,18 @@ static ccl_status_t start_again(uint32_t index, uint32_t worker, void *user, ccl
 /** As if one after the other, until one is as good as can be. */
 static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
     double few = RESTARTED_SENDS / fmax((double)s->best->len, 1);
-    restarts_t r = {s, (uint32_t)fmin(fmax(few, RESTARTS), MOST_RESTARTS), round, NULL, 0};
+    restarts_t r = {
+        .s = s, .n = (uint32_t)fmin(fmax(few, RESTARTS), MOST_RESTARTS), .round = round};
     uint32_t threads = s->task->ctx ? s->task->ctx->threads : 0;
     ccl_progress_t progress = {"cegis", 0, r.n, 0, 0};
     if (cannot_be_better(s, s->best) || late(s))
         return CCL_OK;
     r.plans = calloc(r.n, sizeof *r.plans);
+    r.reached = calloc(r.n, sizeof *r.reached);
+    r.lock = ccl_lock_create();
     r.found = r.n;
-    ccl_status_t status = r.plans ? ccl_ctx_poll(s->task->ctx, &progress) : ccl_fail_nomem(err);
+    ccl_status_t status = r.plans && r.reached && r.lock ? ccl_ctx_poll(s->task->ctx, &progress)
+                                                         : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_parallel_for(r.n, threads, start_again, &r, err);
     for (uint32_t i = 0; r.plans && i < r.n; i++) {
@@ -171,6 +199,8 @@ static ccl_status_t restart(solver_t *s, uint32_t round, ccl_error_t *err) {
             ccl_i_cegis_plan_fini(&r.plans[i]);
     }
     free(r.plans);
+    free(r.reached);
+    ccl_lock_destroy(r.lock);
     (void)late(s);
     return status;
 }
@@ -278,7 +308,7 @@ ccl_status_t ccl_i_cegis_solve(ccl_i_cegis_task_t *task, ccl_i_cegis_problem_t *
     const ccl_synth_options_t *options = task->options;
     uint64_t seed = task->ctx ? task->ctx->seed : 1;
     ccl_i_cegis_answer_t answer = CCL_I_CEGIS_FOUND;
-    CCL_TRY(ccl_i_cegis_greedy(p, options->plain_start, seed, 0, out, err));
+    CCL_TRY(ccl_i_cegis_greedy(p, options->plain_start, seed, NULL, out, err));
     s.stats.start_steps = out->nsteps;
     trace_state(&s, "start");
     if (!options->plain_start)

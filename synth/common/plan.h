@@ -189,14 +189,19 @@ ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *to
                                   ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                   double size_bytes, ccl_granularity_t level, double *time_out,
                                   ccl_error_t *err);
-/**
- * The same with Simple.
- * @param work_out  what that cost, in transfers of a plain run: from what was counted, not from a
- *                  clock, so the same on every machine.
- */
+/** How a run is timed with Simple, and what came of it. */
+typedef struct ccl_i_timing {
+    double size_bytes;
+    ccl_granularity_t level;
+    double give_up_s; /**< slower runs are ended early; 0: none */
+    double time_s;    /**< INFINITY: as ccl_i_time_schedule(), or slower than give_up_s */
+    bool gave_up;     /**< the latter */
+    double work;      /**< what that cost, in transfers of a plain run: from what was counted, not
+                           from a clock, so the same on every machine */
+} ccl_i_timing_t;
+/** As ccl_i_time_schedule(). */
 ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                       ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      double size_bytes, ccl_granularity_t level, double *time_out,
-                                      double *work_out, ccl_error_t *err);
+                                      ccl_i_timing_t *timing, ccl_error_t *err);
 
 #endif

@@ -74,12 +74,18 @@ static ccl_status_t time_one(const ccl_i_race_t *race, uint32_t index, const ccl
     ccl_i_raced_t *r = &race->results[index];
     ccl_error_t why = CCL_ERROR_INIT;
     ccl_status_t status;
-    if (race->time)
+    if (race->time) {
         status = race->time(race->user, index, with, r->schedule, r, &why);
-    else
-        status =
-            ccl_i_time_schedule_work(with->ctx, race->topo, with->routes, r->schedule,
-                                     race->size_bytes, race->level, &r->time_s, &r->work, &why);
+    } else {
+        ccl_i_timing_t timing = {.size_bytes = race->size_bytes,
+                                 .level = race->level,
+                                 .give_up_s = race->limit_s < INFINITY ? race->limit_s : 0};
+        status = ccl_i_time_schedule_work(with->ctx, race->topo, with->routes, r->schedule, &timing,
+                                          &why);
+        r->time_s = timing.time_s;
+        r->work = timing.work;
+        r->gave_up = timing.gave_up;
+    }
     if (status == CCL_UNSUPPORTED) { /* more thread blocks than a GPU has */
         r->time_s = INFINITY;
         return CCL_OK;
@@ -105,7 +111,7 @@ static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_err
     quiet.threads = 1;
     r->late |= race->in_turn ? r->made && is_past(race->time_until_s)
                              : (race->begun || index > 0) && is_past(race->make_until_s);
-    if (r->late || (race->in_turn && !r->made))
+    if (r->late || (race->in_turn && !r->made) || index == race->alone)
         return CCL_OK;
     CCL_TRY(make_ready(race, worker, err));
     ccl_i_racer_t with = race->racers[worker];
@@ -155,16 +161,54 @@ static ccl_status_t make_all(ccl_i_race_t *race, uint32_t n, uint32_t *made_out,
             work = r->schedule->ntransfers;
         race->left -= work;
         race->expected += work;
+        r->expected = work;
     }
     return CCL_OK;
+}
+
+/* On the workers; the leader before all others where these are measured by it. */
+static ccl_status_t simulate_all(ccl_i_race_t *race, uint32_t n, uint32_t threads,
+                                 ccl_error_t *err) {
+    uint32_t first = race->lead < n && race->results[race->lead].made ? race->lead : 0;
+    race->lead = 0;
+    race->alone = CCL_NONE;
+    race->limit_s = race->give_up && race->most_s > 0 ? race->most_s : INFINITY;
+    if (race->give_up) {
+        race->limit_s = fmin(race->limit_s, race->best.time_s);
+        while (first + 1 < n && !race->results[first].made)
+            first++;
+        CCL_TRY(run_one(first, 0, race, err));
+        race->alone = first;
+        race->limit_s = fmin(race->limit_s, race->results[first].time_s);
+    }
+    return ccl_parallel_for(n, threads, run_one, race, err);
+}
+
+/* What all would have cost to their ends: what was given up like the others of its round, beside
+   what was expected. */
+static double whole_work(const ccl_i_race_t *race, uint32_t n) {
+    double work = 0, expected = 0, whole = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const ccl_i_raced_t *r = &race->results[i];
+        work += r->made && !r->gave_up ? r->work : 0;
+        expected += r->made && !r->gave_up ? r->expected : 0;
+    }
+    double factor = work > 0 && expected > 0 ? work / expected : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const ccl_i_raced_t *r = &race->results[i];
+        whole += r->gave_up ? fmax(r->work, factor * r->expected) : r->work;
+    }
+    return whole;
 }
 
 /* In order of indices: what is slower than the best so far is freed. */
 static void choose(ccl_i_race_t *race, uint32_t n) {
     ccl_i_race_best_t *best = &race->best;
+    double done = 0;
+    race->counted = whole_work(race, n);
     for (uint32_t i = 0; i < n; i++) {
         ccl_i_raced_t *r = &race->results[i];
-        race->counted += r->work;
+        done += r->work;
         race->late |= r->late;
         if (r->why.status != CCL_OK && race->why.status == CCL_OK)
             race->why = r->why;
@@ -177,8 +221,8 @@ static void choose(ccl_i_race_t *race, uint32_t n) {
         r->schedule = NULL;
     }
     /* Contention means new rates all the time, a steady state hardly any. */
-    if (race->unit == CCL_I_RACE_SIMULATED && race->counted > 0)
-        race->left -= race->counted - race->expected;
+    if (race->unit == CCL_I_RACE_SIMULATED && done > 0)
+        race->left -= done - race->expected;
 }
 
 ccl_status_t ccl_i_race_run(ccl_i_race_t *race, uint32_t n, ccl_error_t *err) {
@@ -203,7 +247,7 @@ ccl_status_t ccl_i_race_run(ccl_i_race_t *race, uint32_t n, ccl_error_t *err) {
     }
     race->simulate = !(race->skip_lone && made == 1 && !race->best.schedule);
     if (status == CCL_OK && (race->simulate || !race->in_turn))
-        status = ccl_parallel_for(n, threads, run_one, race, err);
+        status = simulate_all(race, n, threads, err);
     if (status == CCL_OK) {
         choose(race, n);
         race->begun = true;

@@ -21,6 +21,8 @@ typedef struct ccl_i_raced {
     double time_s;            /**< INFINITY: not simulated, or it does not fit */
     double work;              /**< what the simulation cost, in transfers, counted */
     bool made;       /**< false: it cannot be, there was no work left for it, or it is late */
+    bool gave_up;    /**< its simulation was ended: ccl_i_race_t.give_up */
+    double expected; /**< of its work; only with `in_turn` */
     bool late;       /**< left out, or not simulated, since the time was up */
     ccl_error_t why; /**< CCL_UNSUPPORTED: why it cannot be */
 } ccl_i_raced_t;
@@ -67,7 +69,14 @@ typedef struct ccl_i_race {
     void *user;
     ccl_granularity_t level;
     double size_bytes;
-    bool skip_lone;  /**< the only one made, with none before, is kept without a simulation */
+    bool skip_lone; /**< the only one made, with none before, is kept without a simulation */
+    /**
+     * What is slower than the best before a round and than candidate `lead` of it (0: the first),
+     * or than `most_s`, is not simulated to its end. Only with `in_turn`, without `time`.
+     */
+    bool give_up;
+    uint32_t lead;   /**< whose simulation comes first; 0 again after the round */
+    double most_s;   /**< 0: no limit */
     bool times_only; /**< schedules are freed once they are timed */
     double margin;   /**< part by which a later candidate must be faster; 0: any; ties: the first */
 
@@ -85,13 +94,15 @@ typedef struct ccl_i_race {
     /* ---- results */
     ccl_i_raced_t *results; /**< [n] of the last round */
     ccl_i_race_best_t best;
-    double expected, counted; /**< work of the last round: as expected, and as counted */
+    double expected, counted; /**< work of the last round: as expected, and as counted; of what was
+                                 given up, about what it would have been to its end */
     bool late;                /**< some candidate of any round was left out for lack of time */
     ccl_error_t why;          /**< of the first candidate that was dropped */
 
     /* ---- private */
     ccl_i_racer_t *racers; /* [nracers] */
-    uint32_t nracers, n, done;
+    uint32_t nracers, n, done, alone;
+    double limit_s;
     size_t cap;
     bool begun, simulate;
 } ccl_i_race_t;

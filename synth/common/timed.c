@@ -10,36 +10,31 @@
 #define PER_EVENT 0.08
 #define PER_RATE 0.15
 
-ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                 double size_bytes, ccl_granularity_t level, double *time_out,
-                                 ccl_error_t *err) {
-    double work;
-    return ccl_i_time_schedule_work(ctx, topo, routes, schedule, size_bytes, level, time_out, &work,
-                                    err);
-}
-
 static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                               const ccl_lower_options_t *how, double *time_out, double *work_out,
-                               ccl_error_t *err) {
-    ccl_lower_options_t lower = *how;
+                               const char *proto, ccl_i_timing_t *timing, ccl_error_t *err) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
+    if (proto)
+        lower.proto = proto;
     lower.topo = topo;
     lower.routes = routes;
-    sim.size_bytes = lower.size_bytes;
-    sim.granularity = lower.granularity;
+    lower.size_bytes = sim.size_bytes = timing->size_bytes;
+    lower.granularity = sim.granularity = timing->level;
+    sim.give_up_s = timing->give_up_s;
     sim.estimate = true;
     ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
     if (status == CCL_OK)
         status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
-    *time_out = status == CCL_OK ? result->time_s : INFINITY;
-    *work_out = PER_TRANSFER * (double)schedule->ntransfers;
+    timing->time_s = status == CCL_OK ? result->time_s : INFINITY;
+    timing->gave_up = status == CCL_OK && !(result->time_s < INFINITY);
+    timing->work = PER_TRANSFER * (double)schedule->ntransfers;
     if (result)
-        *work_out += PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
+        timing->work +=
+            PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(program);
     if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
@@ -51,26 +46,31 @@ static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                       ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      double size_bytes, ccl_granularity_t level, double *time_out,
-                                      double *work_out, ccl_error_t *err) {
-    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
-    how.size_bytes = size_bytes;
-    how.granularity = level;
-    return time_proto(ctx, topo, routes, schedule, &how, time_out, work_out, err);
+                                      ccl_i_timing_t *timing, ccl_error_t *err) {
+    return time_proto(ctx, topo, routes, schedule, NULL, timing, err);
+}
+
+ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                 double size_bytes, ccl_granularity_t level, double *time_out,
+                                 ccl_error_t *err) {
+    ccl_i_timing_t timing = {.size_bytes = size_bytes, .level = level};
+    ccl_status_t status = time_proto(ctx, topo, routes, schedule, NULL, &timing, err);
+    *time_out = timing.time_s;
+    return status;
 }
 
 ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, double size_bytes, unsigned protocols,
                              ccl_granularity_t level, double *times_out, ccl_error_t *err) {
-    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
-    how.size_bytes = size_bytes;
-    how.granularity = level;
+    ccl_i_timing_t timing = {.size_bytes = size_bytes, .level = level};
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
-        double work;
-        how.proto = ccl_protocol_name((ccl_protocol_t)k);
+        const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         times_out[k] = INFINITY;
-        if ((protocols >> k & 1) && (k == 0 || ccl_model_has_protocol(topo, how.proto)))
-            CCL_TRY(time_proto(ctx, topo, routes, schedule, &how, &times_out[k], &work, err));
+        if (!(protocols >> k & 1) || (k > 0 && !ccl_model_has_protocol(topo, proto)))
+            continue;
+        CCL_TRY(time_proto(ctx, topo, routes, schedule, proto, &timing, err));
+        times_out[k] = timing.time_s;
     }
     return CCL_OK;
 }

@@ -192,11 +192,54 @@ START_TEST(keeps_up) {
 }
 END_TEST
 
+/* Of a long run not every tolerance is tried; it has no more blocks than a short one. */
+START_TEST(long_runs) {
+    static const struct {
+        const char *name;
+        ccl_collective_kind_t kind;
+        uint64_t runs; /* to merge, at most */
+    } rows[] = {{"pairwise", CCL_ALLTOALL, 4}, {"cegis", CCL_ALLGATHER, 2}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_topology_t *topo = topology(CLUSTER);
+        ccl_collective_t *want = collective(rows[i].kind, topo->nranks, 0);
+        ccl_schedule_t *schedule = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+        double blocks[2];
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, rows[i].name, topo, NULL, want, NULL, &schedule, &err), CCL_OK);
+        options.granularity = CCL_GRANULARITY_TASK;
+        options.topo = topo;
+        for (int large = 0; large < 2; large++) {
+            ccl_timed_program_t merged = {NULL, NULL};
+            ccl_work_t work = {0};
+            ccl_ctx_t ctx = CCL_CTX_INIT;
+            options.batches = large ? 512 : 16;
+            options.size_bytes = options.batches * 1048576.0;
+            ck_assert_int_eq(ccl_lower(NULL, schedule, &options, &merged.program, &err), CCL_OK);
+            ck_assert_int_eq(ccl_lower_run(NULL, &options, &merged, 0, &err), CCL_OK);
+            ctx.work = &work;
+            ck_assert_int_eq(ccl_i_allocate_state(&ctx, &options, &merged, &err), CCL_OK);
+            blocks[large] = busiest(merged.program);
+            ck_assert_msg(!large || work.runs <= rows[i].runs, "%s: %u runs", rows[i].name,
+                          (unsigned)work.runs);
+            ccl_timed_program_fini(&merged);
+        }
+        ck_assert_msg(blocks[1] <= blocks[0], "%s: %g blocks, of a short run %g", rows[i].name,
+                      blocks[1], blocks[0]);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("synth.state");
     TCase *all = tcase_create("all");
     tcase_add_test(all, merges);
     tcase_add_test(all, tolerances);
+    tcase_add_test(all, long_runs);
     tcase_add_loop_test(all, keeps_up, 0, (int)CCL_ARRAY_LEN(BESIDE));
     suite_add_tcase(suite, all);
     return run_suite(suite);

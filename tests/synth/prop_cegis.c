@@ -121,6 +121,31 @@ static size_t examples_of(const setting_t *s, const ccl_i_cegis_plan_t *plan) {
     return n;
 }
 
+/* With what it must beat, a start is the same plan, or none where it does not beat that. */
+static void check_limits(const setting_t *s, bool plain, uint64_t seed,
+                         const ccl_i_cegis_plan_t *plan) {
+    double load_s = ccl_i_cegis_load_s(&s->problem, plan);
+    const struct {
+        ccl_i_cegis_limit_t most;
+        bool beaten;
+    } rows[] = {{{plan->nsteps, load_s * (1 + 1e-6)}, true},
+                {{plan->nsteps + 1, 0}, true},
+                {{plan->nsteps, load_s}, false},
+                {{plan->nsteps - 1, INFINITY}, false}};
+    ck_assert_double_ge(load_s, s->problem.least_s * (1 - 1e-9));
+    ck_assert_double_ge(s->problem.least_s, s->problem.load_s * (1 - 1e-9));
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_i_cegis_plan_t again = {0};
+        ck_assert_int_eq(ccl_i_cegis_greedy(&s->problem, plain, seed, &rows[i].most, &again, NULL),
+                         CCL_OK);
+        ck_assert_msg(again.len == (rows[i].beaten ? plan->len : 0),
+                      "seed %u, limit %zu: %zu sends", (unsigned)seed, i, again.len);
+        if (again.len)
+            ck_assert_mem_eq(again.sends, plan->sends, plan->len * sizeof *plan->sends);
+        ccl_i_cegis_plan_fini(&again);
+    }
+}
+
 static uint32_t found; /* repairs, over all clusters */
 
 START_TEST(test_random) {
@@ -133,12 +158,13 @@ START_TEST(test_random) {
         ccl_i_cegis_plan_t plan = {0};
         bool one_send = trial % 3 == 2, plain = trial % 3 == 1;
         set(&s, &rng, (uint32_t)_i, one_send);
-        ccl_status_t status = ccl_i_cegis_greedy(&s.problem, plain, trial, 0, &plan, &err);
+        ccl_status_t status = ccl_i_cegis_greedy(&s.problem, plain, trial, NULL, &plan, &err);
         ck_assert_msg(status == CCL_OK, "%s: %s", kinds[_i], err.text);
         const char *bad = fault(&s, &plan, one_send);
         ck_assert_msg(!bad, "%s, trial %u: %s", kinds[_i], trial, bad);
         ck_assert_uint_ge(plan.nsteps, s.problem.bound);
         ck_assert_uint_eq(examples_of(&s, &plan), 0);
+        check_limits(&s, plain, trial, &plan);
         if (plan.nsteps > s.problem.bound) {
             ccl_i_cegis_run_t run;
             status =

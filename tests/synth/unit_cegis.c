@@ -141,7 +141,7 @@ START_TEST(test_repair_and_proof) {
     for (uint64_t seed = 1; seed < 20 && repaired < 3; seed++) {
         ccl_i_cegis_plan_t plan = {0};
         ccl_i_cegis_run_t run;
-        ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, seed, 0, &plan, &err), CCL_OK);
+        ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, seed, NULL, &plan, &err), CCL_OK);
         if (plan.nsteps == 5) {
             ccl_i_cegis_examples_t examples = {0};
             ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 4, 3000000, 0, &run, &err),
@@ -163,7 +163,7 @@ START_TEST(test_repair_and_proof) {
     ck_assert_uint_ge(repaired, 2);
     ccl_i_cegis_plan_t plan = {0};
     ccl_i_cegis_run_t run;
-    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, 0, &plan, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, NULL, &plan, &err), CCL_OK);
     ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 3, 0, 100, &run, &err), CCL_OK);
     ck_assert_int_eq(run.answer, CCL_I_CEGIS_NONE);
     ccl_i_cegis_run_fini(&run);
@@ -179,7 +179,7 @@ START_TEST(test_clock) {
     ccl_i_cegis_plan_t plan = {0};
     ccl_i_cegis_run_t run;
     set(&s, torus4x4(), true);
-    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, 0, &plan, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, NULL, &plan, &err), CCL_OK);
     ck_assert_int_eq(
         ccl_i_cegis_search(NULL, &s.problem, &plan, plan.nsteps - 1, 0, 0.02, &run, &err), CCL_OK);
     ck_assert(run.limited);
@@ -307,7 +307,7 @@ START_TEST(test_squeeze_and_fill) {
     ccl_i_cegis_examples_t examples = {0};
     uint32_t moved;
     set(&s, figure5(), false);
-    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, 0, &plan, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, NULL, &plan, &err), CCL_OK);
     ck_assert_int_eq(ccl_i_cegis_squeeze(&s.problem, &plan, 2, &squeezed, &err), CCL_OK);
     ck_assert_uint_eq(squeezed.len, plan.len);
     ck_assert_int_eq(ccl_i_cegis_check(&s.problem, &squeezed, &examples, &err), CCL_OK);

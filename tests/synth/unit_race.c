@@ -108,6 +108,77 @@ START_TEST(test_margin) {
 }
 END_TEST
 
+static const char *const NAMES[] = {"ring", "pairwise", "direct", "recursive"};
+
+static ccl_status_t make_named(void *user, uint32_t index, const ccl_i_racer_t *with,
+                               ccl_schedule_t **out, ccl_error_t *err) {
+    fake_t *f = user;
+    return ccl_synthesize(with->ctx, NAMES[index], f->topo, with->routes, f->coll, NULL, out, err);
+}
+
+START_TEST(test_given_up) {
+    /* What is slower than the leader is given up; the winner and what is left of the work are the
+       same with any number of threads. */
+    fake_t f;
+    double least_us = 0, left = 0;
+    uint64_t events[CCL_ARRAY_LEN(NAMES) + 1];
+    fake_init(&f);
+    for (uint32_t lead = 0; lead <= CCL_ARRAY_LEN(NAMES); lead++) { /* the last gives nothing up */
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            ccl_work_t work = {0};
+            ccl_ctx_t ctx = CCL_CTX_INIT;
+            ccl_i_race_t race = race_of(&f, threads, true);
+            ctx.work = &work;
+            race.ctx = &ctx;
+            race.make = make_named;
+            race.time = NULL;
+            race.expect = expect;
+            race.left = 1000;
+            race.size_bytes = 1048576;
+            race.level = CCL_GRANULARITY_TASK;
+            race.give_up = lead < CCL_ARRAY_LEN(NAMES);
+            race.lead = lead;
+            for (uint32_t i = 0; i < CCL_ARRAY_LEN(NAMES); i++)
+                f.expected[i] = 10;
+            ck_assert_int_eq(ccl_i_race_run(&race, CCL_ARRAY_LEN(NAMES), NULL), CCL_OK);
+            if (lead == 0 && threads == 1)
+                least_us = race.best.time_s * 1e6;
+            ck_assert_double_eq_tol(race.best.time_s * 1e6, least_us, 1e-9);
+            ck_assert_str_eq(NAMES[race.best.index], "direct");
+            if (threads == 1)
+                left = race.left;
+            ck_assert_double_eq(race.left, left);
+            for (uint32_t i = 0; i < CCL_ARRAY_LEN(NAMES); i++)
+                ck_assert(!race.results[i].gave_up || race.give_up);
+            events[lead] = work.events;
+            ccl_i_race_fini(&race);
+        }
+    }
+    ck_assert_uint_lt(events[2], events[CCL_ARRAY_LEN(NAMES)]);
+    ck_assert_uint_le(events[2], events[0]);
+    fake_fini(&f);
+}
+END_TEST
+
+START_TEST(test_given_up_before) {
+    /* Nothing of a round is as fast as what the family has already. */
+    fake_t f;
+    fake_init(&f);
+    ccl_i_race_t race = race_of(&f, 1, true);
+    race.make = make_named;
+    race.time = NULL;
+    race.size_bytes = 1048576;
+    race.level = CCL_GRANULARITY_TASK;
+    race.give_up = true;
+    race.most_s = 1e-9;
+    ck_assert_int_eq(ccl_i_race_run(&race, CCL_ARRAY_LEN(NAMES), NULL), CCL_OK);
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(NAMES); i++)
+        ck_assert(race.results[i].gave_up && race.results[i].time_s == INFINITY);
+    ccl_i_race_fini(&race);
+    fake_fini(&f);
+}
+END_TEST
+
 START_TEST(test_dropped) {
     /* What cannot be made, or does not fit, is passed over; where nothing can, the first reason is
        the race's. */
@@ -301,19 +372,18 @@ END_TEST
 START_TEST(test_simulated) {
     /* Without a way to time of its own: the same time and work as ccl_i_time_schedule_work(). */
     fake_t f;
-    double time_s, work;
+    ccl_i_timing_t timing = {.size_bytes = 1e6, .level = CCL_GRANULARITY_TASK};
     fake_init(&f);
     ccl_i_race_t race = race_of(&f, 2, false);
     race.time = NULL;
     race.level = CCL_GRANULARITY_TASK;
     race.size_bytes = 1e6;
     ck_assert_int_eq(ccl_i_race_run(&race, 2, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_i_time_schedule_work(NULL, f.topo, NULL, race.best.schedule, 1e6,
-                                              CCL_GRANULARITY_TASK, &time_s, &work, NULL),
-                     CCL_OK);
-    ck_assert_double_eq(race.best.time_s, time_s);
-    ck_assert_double_eq(race.results[1].time_s, time_s);
-    ck_assert_double_eq(race.counted, 2 * work);
+    ck_assert_int_eq(
+        ccl_i_time_schedule_work(NULL, f.topo, NULL, race.best.schedule, &timing, NULL), CCL_OK);
+    ck_assert_double_eq(race.best.time_s, timing.time_s);
+    ck_assert_double_eq(race.results[1].time_s, timing.time_s);
+    ck_assert_double_eq(race.counted, 2 * timing.work);
     ccl_i_race_fini(&race);
     fake_fini(&f);
 }
@@ -324,6 +394,8 @@ int main(void) {
     TCase *tcase = tcase_create("race");
     tcase_add_test(tcase, test_best);
     tcase_add_test(tcase, test_margin);
+    tcase_add_test(tcase, test_given_up);
+    tcase_add_test(tcase, test_given_up_before);
     tcase_add_test(tcase, test_dropped);
     tcase_add_test(tcase, test_errors);
     tcase_add_test(tcase, test_progress);
