@@ -177,7 +177,9 @@ START_TEST(test_synthesizers) {
         ccl_collective_destroy(want);
     }
     ck_assert_uint_gt(counts.lowered, 24 * 20);
+#ifndef __SANITIZE_ADDRESS__ /* there those that search have one kind of collective */
     ck_assert(_i == 0 || counts.joined > 0); /* on one server nothing lies side by side */
+#endif
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
 }
