@@ -22,6 +22,7 @@ typedef struct job {
     double *far, *thresholds; /* [nvertices], [nranks] */
     const uint32_t *group_of; /* [nranks] of an AllReduce's messages */
     uint32_t *group;          /* [nranks] */
+    bool to_one;              /* of the messages in hand; ccl_i_time_need_t */
 } job_t;
 
 /* Parts from one rank to another. */
@@ -45,21 +46,18 @@ static double pairs_share(const void *user, const uint8_t *sources, const uint8_
     return parts / (double)job->demand->parts;
 }
 
-/* Each group sends a message at least, or is sent one. */
+/* Groups that send a message at least where all goes to one set, else groups that are sent one. */
 static double groups_share(const void *user, const uint8_t *sources, const uint8_t *dests) {
     const job_t *job = user;
-    uint32_t n = job->net->c->topo->nranks;
-    double groups[2] = {0, 0};
-    for (int side = 0; side < 2; side++) {
-        const uint8_t *set = side ? dests : sources;
-        for (uint32_t r = 0; r < n; r++) {
-            bool seen = !set[r];
-            for (uint32_t q = 0; q < r && !seen; q++)
-                seen = set[q] && job->group[q] == job->group[r];
-            groups[side] += !seen;
-        }
+    const uint8_t *set = job->to_one ? sources : dests;
+    double groups = 0;
+    for (uint32_t r = 0; r < job->net->c->topo->nranks; r++) {
+        bool seen = !set[r];
+        for (uint32_t q = 0; q < r && !seen; q++)
+            seen = set[q] && job->group[q] == job->group[r];
+        groups += !seen;
     }
-    return fmax(groups[0], groups[1]);
+    return groups;
 }
 
 static int descending(const void *a, const void *b) {
@@ -79,6 +77,7 @@ static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl
     ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
                               joins,        sink,       joins ? groups_share : pairs_share,
                               job};
+    job->to_one = sink;
     memset(job->one, 0, n);
     job->one[rank] = 1;
     CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
@@ -144,6 +143,7 @@ static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t pa
     ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
                               joins,        sink,       joins ? groups_share : pairs_share,
                               job};
+    job->to_one = sink;
     for (uint32_t v = 0; v < topo->ndevices; v++)
         late[v] = (level->device_part[v] == part) == sink;
     for (uint32_t a = 0; a < c->narcs; a++)

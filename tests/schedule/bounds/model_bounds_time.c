@@ -40,6 +40,14 @@
                                                                "2") "," LINK("d", "f", "net",      \
                                                                              "10", "2"),           \
         "")
+#define BEHIND                                                                                     \
+    CLUSTER(SERVED("a", "0", "x") "," SERVED("b", "1", "y") "," SERVED(                            \
+                "c", "2",                                                                          \
+                "z") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}",     \
+            LINK("a", "s", "net", "10", "1") "," LINK("b", "s", "net", "10", "1") "," LINK(        \
+                "c", "s", "net", "10", "1") "," LINK("b", "u", "net", "10",                        \
+                                                     "1") "," LINK("c", "u", "net", "10", "1"),    \
+            "")
 #define PAIR(transport_)                                                                           \
     CLUSTER(GPU("a", "0") "," GPU("b", "1"), LINK("a", "b", "nvlink", "10", "1"),                  \
             ",\"transports\":{\"nvlink\":{" transport_ "}}")
@@ -96,6 +104,7 @@ START_TEST(closed_forms) {
         {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
          "of an element two messages from 4 us on or a partial result from 5"},
         {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
+        {BEHIND, CCL_ALLREDUCE, NULL, 40, 7, "a sends an element twice, or once for both in time"},
         {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
         {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
          "the receive's overhead may be over by then"},
