@@ -55,6 +55,10 @@ ccl_status_t ccl_i_bound_witness(const ccl_capacity_t *c, bool reversed, const b
 /** Every vertex that is no GPU can send as much as it can receive, so that trees need no switch. */
 bool ccl_i_capacity_balanced(const ccl_capacity_t *c);
 
+/** Least overhead of the primitive that receives at the end, of any transport: of the one that it
+ * receives from or one that it sends on to. @param proto  NULL: the least of the three. */
+double ccl_i_bound_receive_s(const ccl_topology_t *topo, const char *proto);
+
 ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                const ccl_bound_demand_t *demand, ccl_bandwidth_bound_t *out,
                                ccl_error_t *err);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/models.h"
+#include "models/bounds/bounds.h"
 
 /* Overhead and latency of a hop over one kind of transport. */
 static double transport_s(const ccl_topology_t *topo, const char *kind, const char *proto) {
@@ -16,9 +16,7 @@ static double transport_s(const ccl_topology_t *topo, const char *kind, const ch
     return least;
 }
 
-/* Least overhead of the primitive that receives at the end: that of the transport that it receives
- * from or of one that it sends on to. */
-static double receive_s(const ccl_topology_t *topo, const char *proto) {
+double ccl_i_bound_receive_s(const ccl_topology_t *topo, const char *proto) {
     double least = INFINITY;
     for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
         const char *kind =
@@ -102,7 +100,7 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
     for (uint32_t k = 0; k < topo->nkinds; k++)
         by_kind[k] = transport_s(topo, topo->kinds[k], proto);
     double net_s = transport_s(topo, "net", proto), pcie_s = transport_s(topo, "pcie", proto);
-    double last_s = receive_s(topo, proto);
+    double last_s = ccl_i_bound_receive_s(topo, proto);
     for (uint32_t s = 0; s < n; s++) {
         for (uint32_t d = 0; d < n; d++)
             hop[(size_t)s * n + d] =

@@ -20,8 +20,7 @@ typedef struct job {
     uint8_t *skip, *one;      /* [nranks] */
     uint32_t *weights;        /* [nranks] */
     double *far, *thresholds; /* [nvertices], [nranks] */
-    const uint32_t *group_of; /* [nranks] of an AllReduce's messages */
-    uint32_t *group;          /* [nranks] */
+    uint32_t *group;          /* [nranks] of an AllReduce's messages */
     bool to_one;              /* of the messages in hand; ccl_i_time_need_t */
 } job_t;
 
@@ -60,6 +59,18 @@ static double groups_share(const void *user, const uint8_t *sources, const uint8
     return groups;
 }
 
+/* Of the sources and destinations in hand. `sink`: all goes to one set. */
+static ccl_i_time_need_t need_of(job_t *job, bool sink, bool joins) {
+    job->to_one = sink;
+    return (ccl_i_time_need_t){.sources = job->sources,
+                               .dests = job->dests,
+                               .group_of = joins ? job->group : NULL,
+                               .joins = joins,
+                               .to_one = sink,
+                               .share = joins ? groups_share : pairs_share,
+                               .user = job};
+}
+
 static int descending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
@@ -74,10 +85,7 @@ static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl
     const ccl_topology_t *topo = net->c->topo;
     uint32_t n = topo->nranks, nthresholds = 0, kept = 0;
     uint8_t *others = sink ? job->sources : job->dests;
-    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
-                              joins,        sink,       joins ? groups_share : pairs_share,
-                              job};
-    job->to_one = sink;
+    ccl_i_time_need_t need = need_of(job, sink, joins);
     memset(job->one, 0, n);
     job->one[rank] = 1;
     CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
@@ -134,23 +142,13 @@ static ccl_status_t all_around(job_t *job, bool sinks, bool sources, bool joins,
     return CCL_OK;
 }
 
-/* The border of a part, into it or out of it. `late` of vertices that stand for groups: as the
- * device that they belong to. */
+/* The border of a part, into it or out of it. */
 static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t part, bool sink,
                            bool joins, bool *late, ccl_error_t *err) {
     const ccl_capacity_t *c = job->net->c;
     const ccl_topology_t *topo = c->topo;
-    ccl_i_time_need_t need = {job->sources, job->dests, joins ? job->group : NULL,
-                              joins,        sink,       joins ? groups_share : pairs_share,
-                              job};
-    job->to_one = sink;
-    for (uint32_t v = 0; v < topo->ndevices; v++)
-        late[v] = (level->device_part[v] == part) == sink;
-    for (uint32_t a = 0; a < c->narcs; a++)
-        if (c->arcs[a].link == CCL_NONE && c->arcs[a].from < topo->ndevices)
-            late[c->arcs[a].to] = late[c->arcs[a].from];
-        else if (c->arcs[a].link == CCL_NONE)
-            late[c->arcs[a].from] = late[c->arcs[a].to];
+    ccl_i_time_need_t need = need_of(job, sink, joins);
+    ccl_i_time_part(c, level->device_part, part, sink, late);
     for (uint32_t r = 0; r < topo->nranks; r++) {
         bool inside = level->part_of[r] == part;
         job->sources[r] = inside != sink;
@@ -267,16 +265,14 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
         job->pairs = demand->sent;
         return demand->shape == CCL_BOUND_PAIRS ? CCL_OK : all_around(job, false, true, false, err);
     }
-    for (int servers = 0; servers < (topo->nservers > 1 ? 2 : 1); servers++) {
+    for (int servers = 0; servers <= (topo->nservers > 1); servers++) {
         for (uint32_t r = 0; r < n; r++) {
             uint32_t server = topo->devices[topo->rank_device[r]].server;
             job->group[r] = servers && server != CCL_NONE ? n + server : r;
         }
         CCL_TRY(all_around(job, true, true, true, err));
-        if (servers + 1 == (topo->nservers > 1 ? 2 : 1))
-            return levels(job, true, err);
     }
-    return CCL_OK;
+    return levels(job, true, err);
 }
 
 static bool job_init(job_t *job) {

@@ -80,6 +80,12 @@ ccl_status_t ccl_i_time_cut(ccl_i_time_cuts_t *cuts, const ccl_i_time_needed_t *
 ccl_status_t ccl_i_bound_sinks(const ccl_capacity_t *c, const uint32_t *weights, uint8_t *skip,
                                ccl_error_t *err);
 /**
+ * A part on one side, all else on the other; vertices that stand for groups go with their device.
+ * @param receives  the part is the late side. @param late  [nvertices].
+ */
+void ccl_i_time_part(const ccl_capacity_t *c, const uint32_t *device_part, uint32_t part,
+                     bool receives, bool *late);
+/**
  * AllReduce: what the parts of a partition send each other.
  * @param part_of  [nranks], < nparts. @param device_part  [ndevices] CCL_NONE: in no part.
  */

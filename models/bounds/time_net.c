@@ -3,6 +3,7 @@
  * latencies of them all; so an arc that enters a GPU carries the whole delay of the shortest route
  * that ends with it, and all other arcs have none.
  */
+#include "models/bounds/bounds.h"
 #include "models/bounds/time.h"
 
 #include <math.h>
@@ -12,18 +13,17 @@
 /* What a way has passed so far; what is passed by neither counts as its first link's kind. */
 enum { BY_SWITCH = 1, BY_NET = 2, BY_PCIE = 4, WAYS = 8 };
 
-/* The least of all transports; and whether any cuts primitives into slices. */
-static double least_overhead(ccl_i_time_net_t *net) {
+/* Does any transport cut primitives into slices? */
+static bool slices(const ccl_i_time_net_t *net) {
     const ccl_topology_t *topo = net->c->topo;
-    double least = INFINITY;
+    bool some = false;
     for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
         const char *kind =
             k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
         ccl_transport_t t = ccl_model_transport(topo, kind, net->proto);
-        least = fmin(least, t.overhead_s);
-        net->sliced |= t.slices > 1 || isfinite(t.slice_bytes);
+        some |= t.slices > 1 || isfinite(t.slice_bytes);
     }
-    return isfinite(least) ? least : 0;
+    return some;
 }
 
 static bool enters_gpu(const ccl_i_time_net_t *net, uint32_t arc) {
@@ -183,7 +183,7 @@ ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
         status = ccl_fail_nomem(err);
         goto end;
     }
-    double least = least_overhead(net);
+    net->sliced = slices(net);
     for (uint32_t v = 0; v < topo->ndevices; v++)
         net->able |= topo->devices[v].multicast || topo->devices[v].reduce;
     for (uint32_t r = 0; r < topo->nranks; r++)
@@ -193,7 +193,7 @@ ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
         net->overhead_s[a] = leaves_gpu(net, a) ? INFINITY : 0;
         net->wire[a] = c->arcs[a].link == CCL_NONE ? ccl_model_wire(topo, proto) : INFINITY;
     }
-    net->last_s = net->sliced ? 0 : least;
+    net->last_s = net->sliced ? 0 : ccl_i_bound_receive_s(topo, proto);
     if (!routes)
         routes = own = ccl_routes_create(topo);
     if (!routes)

@@ -15,11 +15,10 @@ typedef struct arrays {
     uint8_t *set;                        /* [nranks] */
 } arrays_t;
 
-/* Vertices of a part are early, all others late; those that stand for groups go with their device.
- */
-static void split(const ccl_capacity_t *c, const uint32_t *device_part, uint32_t part, bool *late) {
+void ccl_i_time_part(const ccl_capacity_t *c, const uint32_t *device_part, uint32_t part,
+                     bool receives, bool *late) {
     for (uint32_t v = 0; v < c->topo->ndevices; v++)
-        late[v] = device_part[v] != part;
+        late[v] = (device_part[v] == part) == receives;
     for (uint32_t a = 0; a < c->narcs; a++) {
         const ccl_capacity_arc_t *arc = &c->arcs[a];
         if (arc->link != CCL_NONE)
@@ -44,7 +43,7 @@ static ccl_status_t parts(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_
         for (uint32_t r = 0; r < n; r++)
             w->set[r] = part_of[r] != p;
         CCL_TRY(ccl_i_time_reach(net, true, w->set, NULL, w->latest, NULL, err));
-        split(net->c, device_part, p, w->late);
+        ccl_i_time_part(net->c, device_part, p, false, w->late);
         ccl_i_time_side_t side = {.late = w->late,
                                   .earliest = w->earliest,
                                   .latest = w->latest,
