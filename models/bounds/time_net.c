@@ -254,6 +254,26 @@ static bool take(two_t *v, double s, uint32_t group) {
     return true;
 }
 
+/* Two groups' data are together where both can be, and behind. */
+static void reach_several(const ccl_i_time_net_t *net, bool backward, const two_t *at,
+                          double *several) {
+    const ccl_capacity_t *c = net->c;
+    for (uint32_t v = 0; v < c->nvertices; v++)
+        several[v] = joins_at(net, backward, v) ? at[v].s[1] : INFINITY;
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t a = 0; a < c->narcs; a++) {
+            uint32_t u = backward ? c->arcs[a].to : c->arcs[a].from;
+            uint32_t v = backward ? c->arcs[a].from : c->arcs[a].to;
+            double s = several[u] + passage(net, backward, a);
+            if (s < several[v]) {
+                several[v] = s;
+                more = true;
+            }
+        }
+    }
+}
+
 ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
                               const uint32_t *group_of, double *first, double *several,
                               ccl_error_t *err) {
@@ -299,23 +319,10 @@ ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const 
         memcpy(queue, next, n * sizeof *queue);
         nqueue = n;
     }
-    for (uint32_t v = 0; v < nv && status == CCL_OK; v++) {
+    for (uint32_t v = 0; v < nv && status == CCL_OK; v++)
         first[v] = at[v].s[0];
-        if (several)
-            several[v] = joins_at(net, backward, v) ? at[v].s[1] : INFINITY;
-    }
-    for (bool more = several && status == CCL_OK; more;) {
-        more = false;
-        for (uint32_t a = 0; a < c->narcs; a++) {
-            uint32_t u = backward ? c->arcs[a].to : c->arcs[a].from;
-            uint32_t v = backward ? c->arcs[a].from : c->arcs[a].to;
-            double s = several[u] + passage(net, backward, a);
-            if (s < several[v]) {
-                several[v] = s;
-                more = true;
-            }
-        }
-    }
+    if (several && status == CCL_OK)
+        reach_several(net, backward, at, several);
     free(at);
     free(queue);
     free(next);

@@ -317,16 +317,11 @@ static bool one_target(const ccl_i_cegis_problem_t *p) {
     return true;
 }
 
-static bool greedy_init(greedy_t *g) {
+static bool allocate(greedy_t *g, size_t npairs) {
     const ccl_i_cegis_problem_t *p = g->p;
     uint32_t n = p->x->nranks;
-    size_t npairs = 0;
     bool ok = true;
     ccl_arena_t *arena = &g->arena;
-    g->words = (p->nchunks + 63) / 64;
-    for (uint32_t k = 0; k < p->nchunks; k++)
-        npairs += p->chunks[k].ntargets;
-    g->missing = npairs;
     ok &= (g->had = ccl_arena_alloc(arena, (size_t)n * g->words + 1, sizeof(uint64_t))) != NULL;
     ok &= (g->hop_left = ccl_arena_alloc(arena, p->x->nhops + (size_t)1, sizeof(uint32_t))) != NULL;
     ok &= (g->resource_left =
@@ -362,7 +357,18 @@ static bool greedy_init(greedy_t *g) {
         ok &= (zones->open = ccl_arena_alloc(arena, p->levels[l].cross_first[nz] + (size_t)1,
                                              sizeof(uint32_t))) != NULL;
     }
-    if (!ok)
+    return ok;
+}
+
+static bool greedy_init(greedy_t *g) {
+    const ccl_i_cegis_problem_t *p = g->p;
+    uint32_t n = p->x->nranks;
+    size_t npairs = 0;
+    for (uint32_t k = 0; k < p->nchunks; k++)
+        npairs += p->chunks[k].ntargets;
+    g->words = (p->nchunks + 63) / 64;
+    g->missing = npairs;
+    if (!allocate(g, npairs))
         return false;
     for (uint32_t h = 0; h < p->x->nhops; h++) {
         const ccl_i_hop_t *hop = &p->x->hops[h];
