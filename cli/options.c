@@ -204,6 +204,11 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"gap", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
      "a size is done when its time is so near to the lower bound (1%)", NULL},
+    {"gap@compare", 0, KIND_TEXT, AT(tune.gap), "PERCENT",
+     "where a time is so near to the lower bound the race of that size is over: synthesizers that "
+     "search run one after the other, and none after that (all run; winners within 2% are named as "
+     "proven)",
+     NULL},
     {"notebook@tune", 0, KIND_TEXT, AT(notebook), "FILE|URL|none",
      "the lab notebook, a file or a database, postgresql://HOST/NAME (ccllab/notebook.db where "
      "XDG_DATA_HOME says)",

@@ -364,6 +364,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.nsizes = c->nsizes;
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
     options.sim = ccl_i_sim_options(&cli->args);
+    if (cli->args.tune.gap)
+        CCL_TRY(ccl_i_percent_option("gap", cli->args.tune.gap, &options.gap, err));
     options.no_verify = true; /* files of the user were verified above, or are not to be */
     /* A notebook's points have one protocol each. */
     options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
@@ -391,11 +393,11 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",         "fail",         "degrade",      "scale",     "set",         "profile",
-    "notebook@compare", "collective",   "demand",       "root",      "sizes",       "with",
-    "registered",       "plugin",       "program",      "schedule",  "granularity", "sharing",
-    "batches",          "no-verify",    "no-skip",      "no-fold",   "table",       "scenario",
-    "samples",          "rank@samples", CCL_I_LOWERING, CCL_I_SYNTH, NULL};
+    "topology",         "fail",         "degrade",     "scale",        "set",         "profile",
+    "notebook@compare", "collective",   "demand",      "root",         "sizes",       "with",
+    "registered",       "plugin",       "program",     "schedule",     "granularity", "sharing",
+    "batches",          "no-verify",    "no-skip",     "no-fold",      "table",       "scenario",
+    "samples",          "rank@samples", "gap@compare", CCL_I_LOWERING, CCL_I_SYNTH,   NULL};
 const ccl_i_command_t ccl_i_cmd_compare = {
     .name = "compare",
     .usage = "--topology SPEC --collective NAME[,NAME...] [options]",
@@ -411,6 +413,7 @@ const ccl_i_command_t ccl_i_cmd_compare = {
     .examples = "ccllab compare -t dgx-h100 -c allreduce --sizes 1K:1G:4\n"
                 "ccllab compare -t heteccl-h20-4+8 -c allgather --with ring,cegis --sizes 64M\n"
                 "ccllab compare -t dgx-h100 -c allreduce --program mine.xml -o page.html\n"
+                "ccllab compare -t dgx-h100 -c allgather --sizes 16M:1G --gap 3%\n"
                 "ccllab compare -t dgx-a100 -c allgather --scenario s.json "
                 "--rank p99\n",
     .accepts = accepts,

@@ -326,7 +326,8 @@ CompareOptions = struct(
     "ccl_compare_options_t",
     "size size; ccl_contender_t* contenders; u32 ncontenders; double* sizes_bytes; u32 nsizes; ccl_synth_options_t "
     "synth; ccl_lower_options_t lower; ccl_sim_options_t sim; bool no_verify; u32 way_bits; ptr notebook; bool "
-    "protocols; text profile; ptr machine; bool registered; ptr draws; u32 samples; ccl_rank_t rank; bool keep",
+    "protocols; text profile; ptr machine; bool registered; ptr draws; u32 samples; ccl_rank_t rank; bool keep; "
+    "double gap",
     init="CCL_COMPARE_OPTIONS_INIT", defaults={"synth": SynthOptions, "lower": LowerOptions, "sim": SimOptions},
 )
 

@@ -190,6 +190,7 @@ def compare(
     notebook: Optional[str] = None,
     progress: Optional[ProgressFunction] = None,
     cancel: Optional[Cancel] = None,
+    gap: float = 0,
     **options: Any,
 ) -> Comparison:
     """Which schedule is fastest at which size, beside what stock NCCL runs and the bound.
@@ -206,6 +207,7 @@ def compare(
             new ones are kept, also when the call is cancelled.
         progress: called with a Progress now and then, in another thread; what it raises ends the call.
         cancel: a Cancel that ends it: Cancelled, whose `partial` is what was finished. Ctrl-C ends it, too.
+        gap: 0.02: where a time is within 2 % of the bound, synthesizers that search and come later do not run; 0: all do.
         options: of synthesizers, lowering and runs, with _ for -; proto: one for all in place of the fastest.
 
     Raises:
@@ -224,6 +226,7 @@ def compare(
     array = (ctypes.c_double * len(values))(*values)
     o.contenders, o.ncontenders = contenders, len(contenders)
     o.sizes_bytes, o.nsizes = array, len(values)
+    o.gap = gap
     o.no_verify = True  # they were proven above, or are not to be
     o.protocols = "proto" not in given and notebook is None
     if topo._machine is not topo._handle:

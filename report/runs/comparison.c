@@ -37,7 +37,7 @@ typedef struct comparison_row {
     const ccl_comparison_t *of;
     uint32_t index;
     const char *collective;
-    double busbw_factor;
+    double busbw_factor, proven_gap;
 } comparison_row_t;
 
 typedef struct contender_row {
@@ -53,7 +53,7 @@ typedef struct size_row {
     ccl_i_link_rows_t links;
     double size_bytes, bound_s, speedup;
     const char *winner;
-    bool tie;
+    bool tie, proven;
 } size_row_t;
 
 /** One contender at one size. */
@@ -201,7 +201,8 @@ static const void *size_at(const void *row, uint64_t i, void *scratch) {
                         bound_s > 0 ? bound_s : NAN,
                         ccl_comparison_speedup(c->of, (uint32_t)i, w),
                         w == CCL_NONE ? NULL : c->of->names[w],
-                        c->of->tie[i]};
+                        c->of->tie[i],
+                        ccl_comparison_proven(c->of, (uint32_t)i)};
     return out;
 }
 
@@ -214,8 +215,12 @@ static const void *comparison_at(const void *root, uint64_t i, void *scratch) {
     const ccl_collective_t *coll = r->collectives[i];
     comparison_row_t *out = scratch;
 
-    *out = (comparison_row_t){root, r->comparisons[i], (uint32_t)i, coll->name,
-                              ccl_collective_busbw_factor(coll->kind, coll->nranks)};
+    *out = (comparison_row_t){root,
+                              r->comparisons[i],
+                              (uint32_t)i,
+                              coll->name,
+                              ccl_collective_busbw_factor(coll->kind, coll->nranks),
+                              r->comparisons[i]->gap};
     return out;
 }
 
@@ -372,6 +377,8 @@ static const ccl_i_described_t size_record = {
             {"winner", AT(winner), .null = "nobody has a time"},
             {"speedup_over_nccl", AT(speedup), "of the winner: NCCL's (or RCCL's) time / its own",
              .null = NO_GAIN},
+            {"proven", AT(proven),
+             "no schedule is faster than the winner by more than proven_gap (ccllab bound)"},
             {"tie", AT(tie), "others are as good as the winner"},
             {"tied_with", CCL_I_LIST_OF(ccl_i_bare_string, count_cells, tied_at), .line = true},
             {"results", CCL_I_LIST_OF(cell_record, count_cells, result_at),
@@ -389,12 +396,14 @@ static const ccl_i_described_t size_record = {
 #define AT(member) CCL_I_AT(comparison_row_t, member)
 static const ccl_i_described_t comparison_record = {
     .size = sizeof(comparison_row_t),
-    .fields = (const ccl_i_field_t[]){{"collective", AT(collective)},
-                                      {"busbw_factor", AT(busbw_factor), "busbw / algbw"},
-                                      {"contenders", CCL_I_LIST_OF(contender_record,
-                                                                   count_contenders, contender_at)},
-                                      {"sizes", CCL_I_LIST_OF(size_record, count_sizes, size_at)},
-                                      {0}},
+    .fields =
+        (const ccl_i_field_t[]){
+            {"collective", AT(collective)},
+            {"busbw_factor", AT(busbw_factor), "busbw / algbw"},
+            {"proven_gap", AT(proven_gap), "a proven winner's time / bound - 1 at most"},
+            {"contenders", CCL_I_LIST_OF(contender_record, count_contenders, contender_at)},
+            {"sizes", CCL_I_LIST_OF(size_record, count_sizes, size_at)},
+            {0}},
     .tall = true};
 #undef AT
 #define AT(member) CCL_I_AT(use_row_t, member)

@@ -2,6 +2,7 @@
 #include "report/runs/comparison.h"
 #include "report/runs/spread.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static const char *cell_text(const ccl_comparison_t *c, uint32_t size, uint32_t 
     char number[40];
 
     if (cell->status != CCL_OK)
-        snprintf(out, out_len, "%s ", ccl_i_status_word(cell->status));
+        snprintf(out, out_len, "%s ", cell->ended ? "not run" : ccl_i_status_word(cell->status));
     else
         snprintf(out, out_len, "%s%s", ccl_i_GBps(cell->busbw_GBps * 1e9, number, sizeof(number)),
                  contender == c->winner[size]             ? "*"
@@ -443,6 +444,29 @@ static void text_without_time(const ccl_comparison_t *c, uint32_t k, ccl_text_t 
         ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
 }
 
+/** Winners that are proven, and what did not run for that. */
+static void text_proven(const ccl_comparison_t *c, ccl_text_t *out) {
+    char size[64];
+    bool some = false;
+
+    for (uint32_t s = 0; c->bound_s && s < c->nsizes; s++) {
+        if (!ccl_comparison_proven(c, s))
+            continue;
+        if (!some)
+            ccl_text_printf(out, "  proven: no schedule is faster by more than %.3g %% at",
+                            100 * c->gap);
+        ccl_format_bytes(c->sizes_bytes[s], size, sizeof(size));
+        ccl_text_printf(out, "%s %s", some ? "," : "", size);
+        some = true;
+    }
+    if (some)
+        ccl_text_printf(out, "\n");
+    if (c->ended)
+        ccl_text_printf(out,
+                        "  %" PRIu32 " runs left out where a winner was proven before (--gap)\n",
+                        c->ended);
+}
+
 static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {
     const ccl_comparison_t *c = r->comparisons[i];
     double factor = ccl_collective_busbw_factor(r->collectives[i]->kind, r->collectives[i]->nranks);
@@ -476,6 +500,7 @@ static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t 
         some = true;
     }
     ccl_text_printf(out, "%s\n", some ? "" : " nobody took part");
+    text_proven(c, out);
     text_protocols(c, out);
     text_choices(c, out);
     text_ways(r, c, out);

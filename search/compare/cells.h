@@ -41,7 +41,7 @@ typedef struct ccl_i_compare {
     ccl_comparison_t *out;
     ccl_i_ready_t *ready; /* [ncontenders] */
     char **cell_why;      /* [nsizes][ncontenders] malloc'ed, NULL: it ran */
-    bool *known;          /* [nsizes][ncontenders] the notebook had it */
+    bool *known; /* [nsizes][ncontenders] not to be run: the notebook had it, or the race is over */
     bool
         *for_protocol; /* [nsizes][ncontenders] lowered for the cell's protocol, not the options' */
     uint32_t *best_of; /* [nsizes] contender of out->best; CCL_NONE: none ran here */
@@ -71,6 +71,15 @@ ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_route
                                   ccl_error_t *err);
 /** How contender i is lowered and run: its own way, but for what the caller fixed. */
 ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
+/**
+ * Those that are made ready and run together next, into c->group: first all that do not depend on
+ * the size, then the others; where a gap may end races these go one after the other.
+ * @param from  CCL_NONE at first.   @return false: all had their turn.
+ */
+bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from);
+/** Sizes at which somebody is within the gap of the bound: who is in the group does not run there.
+ */
+ccl_status_t ccl_i_compare_end_races(ccl_i_compare_t *c, ccl_error_t *err);
 /** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel_for(). */
 ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
 /** Of a contender at the first size: one worker, so no lock. */

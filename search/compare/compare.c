@@ -5,8 +5,9 @@
  * contender) pairs are simulated, those near the winner also at (1 -+ 1e-6) times the size, because
  * sharing makes some long programs chaotic (docs/model.md): a difference inside that spread is a
  * tie. What the notebook has is neither synthesized nor simulated, but for ties and the winner's
- * links. What several threads have no memory for together is tried once more by itself; who has too
- * little even then does not take part, and the others go on.
+ * links. With a gap the synthesizers for each size run one after the other, and none where a time
+ * is already that near to the bound. What several threads have no memory for together is tried once
+ * more by itself; who has too little even then does not take part, and the others go on.
  */
 #include "search/compare/cells.h"
 #include "search/compare/shared.h"
@@ -54,15 +55,6 @@ static ccl_status_t simulate_alone(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Those that take longest, as they are made for each size, come last: what an interrupted
-   comparison has finished is of use then. */
-static bool comes_last(const ccl_i_compare_t *c, uint32_t i) {
-    const ccl_contender_t *contender = &c->options->contenders[i];
-    const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
-    return !contender->program && !contender->schedule && !contender->library && ops &&
-           ops->by_size;
-}
-
 static ccl_status_t prepare_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     ccl_i_compare_t *c = user;
     return ccl_i_compare_prepare(c->group[index], worker, c, err);
@@ -72,23 +64,6 @@ static ccl_status_t simulate_one(uint32_t index, uint32_t worker, void *user, cc
     ccl_i_compare_t *c = user;
     uint32_t nc = c->options->ncontenders, n = c->ngroup;
     return ccl_i_compare_simulate(index / n * nc + c->group[index % n], worker, c, err);
-}
-
-static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
-    uint32_t nc = c->options->ncontenders;
-    for (int last = 0; last <= 1; last++) {
-        c->ngroup = 0;
-        for (uint32_t i = 0; i < nc; i++)
-            if (comes_last(c, i) == (last == 1))
-                c->group[c->ngroup++] = i;
-        CCL_TRY(ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
-        if (threads > 1)
-            CCL_TRY(prepare_alone(c, err));
-        CCL_TRY(ccl_parallel_for(c->ngroup * c->options->nsizes, threads, simulate_one, c, err));
-        if (threads > 1)
-            CCL_TRY(simulate_alone(c, err));
-    }
-    return CCL_OK;
 }
 
 /* Nobody has a time, and memory is why. */
@@ -182,6 +157,20 @@ static void pick_winner(ccl_comparison_t *out, uint32_t size) {
             best = i;
     }
     out->winner[size] = best;
+}
+
+static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
+    for (uint32_t from = CCL_NONE; ccl_i_compare_next(c, &from);) {
+        if (c->options->gap > 0)
+            CCL_TRY(ccl_i_compare_end_races(c, err));
+        CCL_TRY(ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
+        if (threads > 1)
+            CCL_TRY(prepare_alone(c, err));
+        CCL_TRY(ccl_parallel_for(c->ngroup * c->options->nsizes, threads, simulate_one, c, err));
+        if (threads > 1)
+            CCL_TRY(simulate_alone(c, err));
+    }
+    return CCL_OK;
 }
 
 static void find_tie(ccl_comparison_t *out, uint32_t size) {
@@ -335,6 +324,7 @@ static ccl_status_t allocate(ccl_i_compare_t *c, ccl_error_t *err) {
         for (size_t i = 0; i < ns * nc * o->samples; i++)
             out->samples_s[i] = NAN;
     }
+    out->gap = o->gap > 0 ? o->gap : CCL_COMPARE_GAP;
     out->nccl = CCL_NONE;
     for (uint32_t i = 0; i < nc; i++) {
         if (o->contenders[i].library && out->nccl == CCL_NONE)
@@ -437,6 +427,12 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
     if (o->ncontenders == 0 || o->nsizes == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "nothing to compare: %s",
                         o->nsizes ? "no contender" : "no size");
+    if (!(o->gap >= 0) || !isfinite(o->gap))
+        return ccl_fail(err, CCL_ERR_INPUT, "the gap must be 0 or more");
+    if (o->gap > 0 && o->rank.kind != CCL_RANK_NONE)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "a gap ends races by times on the cluster as drawn: not with a rank over "
+                        "samples");
     if (o->keep && o->notebook)
         return ccl_fail(err, CCL_ERR_INPUT, "runs of a notebook are not at hand to be kept");
     if (o->rank.kind != CCL_RANK_NONE && !o->draws)

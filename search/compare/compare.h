@@ -47,7 +47,11 @@ typedef struct ccl_compare_options {
     uint32_t samples;
     ccl_rank_t rank; /**< by what over samples the winner is chosen; CCL_RANK_NONE: its time on the
                           cluster as drawn */
-    bool keep; /**< the result has winner_runs and nccl_runs; not with a notebook */
+    bool keep;       /**< the result has winner_runs and nccl_runs; not with a notebook */
+    double gap; /**< more than 0: where a time is at most (1 + gap) x the bound the race of that
+                     size ends: synthesizers that make a schedule for each size
+                     (ccl_synth_ops_t.by_size) run one after the other, in the order given, and
+                     those that come later do not run there; 0: all run everywhere */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -55,6 +59,9 @@ typedef struct ccl_compare_options {
         .size = sizeof(ccl_compare_options_t), .synth = CCL_SYNTH_OPTIONS_INIT,                    \
         .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
     }
+
+/** How near to the bound a winner counts as proven where the options have no gap: 2 %. */
+#define CCL_COMPARE_GAP 0.02
 
 typedef struct ccl_compare_cell {
     ccl_status_t status; /**< CCL_OK, or why there is no time */
@@ -71,6 +78,7 @@ typedef struct ccl_compare_cell {
     ccl_sim_usage_t usage;
     bool algorithm_only; /**< its program is (ccl_program_t), whatever `ways` says; false where the
                               notebook had it */
+    bool ended;          /**< not run, as the race of its size was over: status CCL_UNSUPPORTED */
 } ccl_compare_cell_t;
 
 /** One contender at one size, over samples of a scenario. */
@@ -122,6 +130,8 @@ typedef struct ccl_comparison {
                                                      with the cluster and the collective compared;
                                                      NULL: not kept */
     ccl_i_kept_t *kept;                         /**< their owner */
+    double gap;     /**< within which winners are proven: of the options, or CCL_COMPARE_GAP */
+    uint32_t ended; /**< cells that are so */
     ccl_arena_t arena;
 } ccl_comparison_t;
 
@@ -141,6 +151,9 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     time, or there is no library. @param contender  CCL_NONE: NaN. */
 double ccl_comparison_speedup(const ccl_comparison_t *comparison, uint32_t size,
                               uint32_t contender);
+/** Is the winner of a size proven: no schedule is faster by more than the gap (time <= (1 + gap) x
+    bound)? Without a winner or a bound: false. */
+bool ccl_comparison_proven(const ccl_comparison_t *comparison, uint32_t size);
 /** An option that the settings of a point lack, so that the notebook is no use; NULL: none.
  */
 const char *ccl_compare_untold(const ccl_compare_options_t *options);

@@ -75,6 +75,7 @@ static void build(void) {
                                     .lowered = ways_lowered,
                                     .sizes_bytes = sizes,
                                     .bound_s = bounds,
+                                    .gap = 0.3,
                                     .cells = cells,
                                     .winner = winner,
                                     .nccl = CCL_NONE,
@@ -173,6 +174,9 @@ START_TEST(winners_and_ties) {
     ck_assert_ptr_nonnull(strstr(large, "direct ="));
     ck_assert_ptr_nonnull(strstr(small, "10.00       8.00  1.25")); /* time, bound, gap */
     ck_assert_ptr_nonnull(strstr(large, "20.00      15.00  1.33"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "  proven: no schedule is faster by more than 30 % at 64K\n"));
+    ck_assert_ptr_null(strstr(text, "left out"));
     ck_assert_ptr_nonnull(strstr(text, "26.21*"));
     ck_assert_ptr_nonnull(strstr(text, "26.21="));
     ck_assert_ptr_nonnull(strstr(text, "deadlock"));

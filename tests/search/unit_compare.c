@@ -3,6 +3,7 @@
 #include "search/tune/tune.h"
 #include "tests/topologies/topologies.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,62 @@ START_TEST(test_runs) {
     ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_OK);
     ck_assert_uint_eq(work.runs, CCL_ARRAY_LEN(sizes));
     ccl_comparison_destroy(out);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Where one is within the gap of the bound those that come later do not run, and only there. */
+START_TEST(test_gap_ends_races) {
+    static const ccl_contender_t contenders[] = {
+        {.name = "packing"}, {.name = "ring"}, {.name = "greedy"}};
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,5us");
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_collective_t *want;
+    ccl_comparison_t *out = NULL;
+    static const double two[] = {1 << 22, 1 << 30};
+    options.contenders = contenders;
+    options.ncontenders = 3;
+    options.sizes_bytes = two;
+    options.nsizes = 2;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 4, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_OK);
+    double gap_small = out->cells[1].time_s / out->bound_s[0] - 1,
+           gap_large = out->cells[4].time_s / out->bound_s[1] - 1;
+    ck_assert_uint_eq(out->ended, 0);
+    ck_assert_double_eq(out->gap, CCL_COMPARE_GAP);
+    ck_assert_double_lt(gap_large, CCL_COMPARE_GAP);
+    ck_assert_double_gt(gap_small, gap_large);
+    ck_assert(ccl_comparison_proven(out, 1));
+    ccl_comparison_destroy(out);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        ctx.threads = threads;
+        options.gap = (gap_small + gap_large) / 2;
+        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_OK);
+        for (uint32_t i = 0; i < 6; i++) {
+            bool ended = i == 2 || i == 3 || i == 5;
+            ck_assert_int_eq(out->cells[i].status, ended ? CCL_UNSUPPORTED : CCL_OK);
+            ck_assert(out->cells[i].ended == ended);
+        }
+        /* greedy runs nowhere: packing is near at the small size, ring at the large one */
+        ck_assert_ptr_nonnull(strstr(out->cells[3].why, "not run: ring is within"));
+        ck_assert_ptr_nonnull(strstr(out->why_not[2], "not run: ring is within"));
+        ck_assert_uint_eq(out->ended, 3);
+        ck_assert_double_eq(out->gap, options.gap);
+        ck_assert(ccl_comparison_proven(out, 0));
+        ck_assert_uint_eq(out->winner[0], 0);
+        ck_assert_uint_eq(out->winner[1], 1);
+        ccl_comparison_destroy(out);
+    }
+    options.gap = 2 * gap_small; /* proven everywhere: neither takes part */
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_OK);
+    ck_assert_uint_eq(out->ended, 4);
+    ck_assert_ptr_nonnull(strstr(out->why_not[0], "of the bound"));
+    ck_assert_ptr_null(out->why_not[1]);
+    ccl_comparison_destroy(out);
+    options.gap = NAN;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_ERR_INPUT);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
@@ -375,6 +432,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_runs);
+    tcase_add_test(tcase, test_gap_ends_races);
     tcase_add_test(tcase, test_tie);
     tcase_add_test(tcase, test_tie_by_a_slice);
     tcase_add_test(tcase, test_threads);
