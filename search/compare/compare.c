@@ -448,6 +448,32 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
     return CCL_OK;
 }
 
+/* @retval CCL_ERR_NOMEM  finish all the same */
+static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
+    size_t nc = c->options->ncontenders, ns = c->options->nsizes;
+    c->total = nc + nc * ns + ns;
+    atomic_init(&c->done, 0);
+    atomic_init(&c->unsure, 0);
+    c->threads = threads;
+    c->out = calloc(1, sizeof *c->out);
+    c->ready = calloc(nc, sizeof *c->ready);
+    c->routes = calloc(threads, sizeof *c->routes);
+    c->cell_why = calloc(nc * ns, sizeof *c->cell_why);
+    c->known = calloc(nc * ns, sizeof *c->known);
+    c->for_protocol = calloc(nc * ns, sizeof *c->for_protocol);
+    c->again = calloc(nc * ns, sizeof *c->again);
+    c->best_of = calloc(ns, sizeof *c->best_of);
+    c->group = calloc(nc, sizeof *c->group);
+    c->running = calloc(threads, sizeof *c->running);
+    c->lock = ccl_lock_create();
+    if (!c->group || !c->running || !c->out || !c->ready || !c->routes || !c->cell_why ||
+        !c->known || !c->for_protocol || !c->again || !c->best_of || !c->lock)
+        return CCL_ERR_NOMEM;
+    for (uint32_t w = 0; w < threads; w++)
+        atomic_init(&c->running[w], CCL_NONE);
+    return CCL_OK;
+}
+
 static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     uint32_t nc = c->options->ncontenders, ns = c->options->nsizes;
     ccl_i_compare_forget_all(c->ready, nc, ns);
@@ -498,28 +524,10 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if ((uint64_t)nc * ns > UINT32_MAX)
         return ccl_fail(err, CCL_ERR_INPUT, "too many sizes and contenders");
     ccl_status_t status = CCL_OK;
-    c.total = (uint64_t)nc + (uint64_t)nc * ns + ns;
-    atomic_init(&c.done, 0);
-    atomic_init(&c.unsure, 0);
-    c.out = calloc(1, sizeof *c.out);
-    c.ready = calloc(nc, sizeof *c.ready);
-    c.routes = calloc(threads, sizeof *c.routes);
-    c.cell_why = calloc((size_t)nc * ns, sizeof *c.cell_why);
-    c.known = calloc((size_t)nc * ns, sizeof *c.known);
-    c.for_protocol = calloc((size_t)nc * ns, sizeof *c.for_protocol);
-    c.again = calloc((size_t)nc * ns, sizeof *c.again);
-    c.best_of = calloc(ns, sizeof *c.best_of);
-    c.group = calloc(nc, sizeof *c.group);
-    c.running = calloc(threads, sizeof *c.running);
-    c.threads = threads;
-    c.lock = ccl_lock_create();
-    if (!c.group || !c.running || !c.out || !c.ready || !c.routes || !c.cell_why || !c.known ||
-        !c.for_protocol || !c.again || !c.best_of || !c.lock) {
+    if (compare_init(&c, threads) != CCL_OK) {
         status = ccl_fail_nomem(err);
         goto end;
     }
-    for (uint32_t w = 0; w < threads; w++)
-        atomic_init(&c.running[w], CCL_NONE);
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
     CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
