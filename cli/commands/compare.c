@@ -339,6 +339,15 @@ static ccl_status_t tell_interrupted(const ccl_i_cli_t *cli, const compare_t *c,
                          : "with --notebook FILE they are kept, and the same command goes on");
 }
 
+/** Why, where one alone was asked; the table has the reasons of several. */
+static ccl_status_t nobody_ran(const compare_t *c, ccl_error_t *err) {
+    const ccl_comparison_t *first = c->ncompared == 1 ? c->comparisons[0] : NULL;
+    bool one = first && first->ncontenders == 1 && first->why_not[0];
+
+    return ccl_fail(err, CCL_INFEASIBLE, "no contender could run at any size%s%s", one ? ": " : "",
+                    one ? first->why_not[0] : "");
+}
+
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
 
@@ -381,7 +390,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
         return tell_interrupted(cli, c, err);
     if (somebody_won(c))
         return CCL_OK;
-    return ccl_fail(err, CCL_INFEASIBLE, "no contender could run at any size");
+    return nobody_ran(c, err);
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {

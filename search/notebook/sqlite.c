@@ -13,9 +13,12 @@
 
 enum { APPLICATION = 0x63636c6e /* "ccln" */, POLL_STEPS = 10000 };
 
-/* What the operating system said of it. */
+/* What the operating system said of it: it may lack memory where SQLite does not (maps of a file).
+ */
 static ccl_status_t no_file(const ccl_notebook_t *n, const char *what, ccl_error_t *err) {
     int number = sqlite3_system_errno(n->db);
+    if (number == ENOMEM)
+        return ccl_fail_nomem(err);
     return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0, "lab notebook: %s%s%s",
                          what ? what : sqlite3_errmsg(n->db), number ? ": " : "",
                          number ? strerror(number) : "");

@@ -87,6 +87,8 @@ class Results(unittest.TestCase):
         self.assertEqual({len(column) for column in table.columns.values()}, {6})
         mine = [row for row in table if row["name"] == "mine" and row["size_bytes"] == 1 << 20]
         self.assertEqual(mine[0]["time_s"], self.run_.time_s)
+        gap = ccllab.compare(self.four, "allgather", "64M", ["ring", "packing"], gap=1.0)  # within twice the bound
+        self.assertEqual([row["name"] for row in gap], ["ring"])
         only = ccllab.compare(self.four, "allgather", 1 << 20, [], [self.program])
         self.assertEqual([row["name"] for row in only], ["ring"])
         wanted = {"topology", "collective", "size_bytes", "bound_s", "winner", "time_s", "busbw_GBps", "gap"}
