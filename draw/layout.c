@@ -281,29 +281,22 @@ static bool links_gpus(const ccl_i_draw_layout_t *l, const ccl_i_box_t *box,
     return false;
 }
 
-/** Fill levels, the box's size, and (`draw`) the places of its devices at the box's corner. */
-static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const neighbours_t *near,
-                               uint32_t *depth, bool draw, ccl_error_t *err) {
-    levels_t v = {0};
+/** The devices of a box by level: those of their depth, then GPUs, then what no GPU reaches. */
+static ccl_status_t fill_levels(ccl_i_draw_layout_t *l, const ccl_i_box_t *box,
+                                const uint32_t *depth, levels_t *v, ccl_error_t *err) {
     uint32_t deepest = 0;
-    uint32_t columns;
-    uint32_t rows;
-    uint32_t ngpus;
-    double pitch;
-    double y;
 
-    depths(l, box, near, depth);
     for (uint32_t i = 0; i < box->n; i++) {
         uint32_t d = l->devices[box->first + i];
 
         if (depth[d] != CCL_NONE && depth[d] + 1 > deepest)
             deepest = depth[d] + 1;
     }
-    v.gpus = deepest;
-    v.nlevels = deepest + 2;
-    for (uint32_t i = 0; i < v.nlevels; i++) {
-        v.devices[i] = ccl_arena_alloc(&l->arena, box->n, sizeof(**v.devices));
-        if (!v.devices[i])
+    v->gpus = deepest;
+    v->nlevels = deepest + 2;
+    for (uint32_t i = 0; i < v->nlevels; i++) {
+        v->devices[i] = ccl_arena_alloc(&l->arena, box->n, sizeof(**v->devices));
+        if (!v->devices[i])
             return ccl_fail_nomem(err);
     }
     for (uint32_t i = 0; i < box->n; i++) {
@@ -313,8 +306,44 @@ static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const n
                                                                     : depth[d];
 
         if (l->stands[d] == d)
-            v.devices[level][v.n[level]++] = d;
+            v->devices[level][v->n[level]++] = d;
     }
+    return CCL_OK;
+}
+
+static void place_gpus(ccl_i_draw_layout_t *l, const ccl_i_box_t *box, const levels_t *v,
+                       uint32_t columns, double pitch, double y) {
+    for (uint32_t i = 0; i < v->n[v->gpus]; i++) {
+        ccl_i_layout_place_t *place = &l->places[v->devices[v->gpus][i]];
+
+        device_size(l->topo, v->devices[v->gpus][i], place);
+        place->x = box->x + box->w / 2 + ((i % columns) - (columns - 1) / 2.0) * pitch;
+        place->y = y + (i / columns) * 44.0;
+        place->drawn = true;
+    }
+}
+
+/** Those that no GPU reaches, below all. */
+static void place_last(ccl_i_draw_layout_t *l, const ccl_i_box_t *box, const neighbours_t *near,
+                       const levels_t *v, double y) {
+    uint32_t last = v->gpus + 1;
+
+    place_row(l, near, v->devices[last], v->n[last], box->x + 12, box->w - 24, y);
+    if (v->n[last] == 1) { /* One switch for all of them is as wide as they are. */
+        l->places[v->devices[last][0]].x = box->x + box->w / 2;
+        l->places[v->devices[last][0]].w = box->w - 24;
+    }
+}
+
+/** Fill levels, the box's size, and (`draw`) the places of its devices at the box's corner. */
+static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const neighbours_t *near,
+                               uint32_t *depth, bool draw, ccl_error_t *err) {
+    levels_t v = {0};
+    uint32_t columns, rows, ngpus;
+    double pitch, y;
+
+    depths(l, box, near, depth);
+    CCL_TRY(fill_levels(l, box, depth, &v, err));
     ngpus = v.n[v.gpus];
     columns = gpu_columns(box, ngpus);
     rows = columns ? (ngpus + columns - 1) / columns : 0;
@@ -326,33 +355,20 @@ static ccl_status_t layout_box(ccl_i_draw_layout_t *l, ccl_i_box_t *box, const n
             box->w = fmax(box->w, row_width(l, v.devices[i], v.n[i]));
     box->w = fmax(box->w + 24, 90);
     y = box->y + 18;
-    for (uint32_t i = 0; i < deepest; i++)
+    for (uint32_t i = 0; i < v.gpus; i++)
         y += LEVEL;
-    for (uint32_t i = 0; draw && i < ngpus; i++) {
-        ccl_i_layout_place_t *place = &l->places[v.devices[v.gpus][i]];
-
-        device_size(l->topo, v.devices[v.gpus][i], place);
-        place->x = box->x + box->w / 2 + ((i % columns) - (columns - 1) / 2.0) * pitch;
-        place->y = y + (i / columns) * 44.0;
-        place->drawn = true;
-    }
-    for (uint32_t i = deepest; draw && i-- > 0;)
+    if (draw)
+        place_gpus(l, box, &v, columns, pitch, y);
+    for (uint32_t i = v.gpus; draw && i-- > 0;)
         place_row(l, near, v.devices[i], v.n[i], box->x + 12, box->w - 24, box->y + 18 + i * LEVEL);
     if (rows)
         y += (rows - 1) * 44.0;
     if (links_gpus(l, box, near) && !box->grid)
         y += 12 + 4.5 * ngpus; /* the curves between GPUs */
-    if (v.n[deepest + 1]) {
+    if (v.n[v.gpus + 1]) {
         y += ngpus ? LEVEL : 0;
-        if (draw) {
-            place_row(l, near, v.devices[deepest + 1], v.n[deepest + 1], box->x + 12, box->w - 24,
-                      y);
-            for (uint32_t i = 0; i < v.n[deepest + 1] && v.n[deepest + 1] == 1; i++) {
-                /* One switch for all of them is as wide as they are. */
-                l->places[v.devices[deepest + 1][i]].x = box->x + box->w / 2;
-                l->places[v.devices[deepest + 1][i]].w = box->w - 24;
-            }
-        }
+        if (draw)
+            place_last(l, box, near, &v, y);
     }
     box->h = y + (box->flat ? 18 : box->folded ? 50 : 36) - box->y;
     return CCL_OK;

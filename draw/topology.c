@@ -206,15 +206,13 @@ static double draw_all_gpus(drawing_t *g, double y) {
     return y + ((n + columns - 1) / columns) * 20.0 + 8;
 }
 
-/** Line widths by kind and bandwidth, GPU models, heat; returns the y below. */
-static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t *status) {
+/** Kinds of links and their bandwidths, from the widest on, each with how often it is drawn. */
+static ccl_status_t collect_styles(drawing_t *g, style_t **out, uint32_t *n_out, ccl_error_t *err) {
     style_t *styles = ccl_arena_alloc(&g->l.arena, g->nedges + (size_t)1, sizeof(*styles));
     uint32_t n = 0;
-    double x = 24;
 
-    *status = styles ? CCL_OK : ccl_fail_nomem(err);
     if (!styles)
-        return y;
+        return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < g->nedges; i++)
         styles[i] =
             (style_t){g->edges[i].kind, fmax(g->edges[i].there_Bps, g->edges[i].back_Bps), 1};
@@ -225,7 +223,15 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
         else
             styles[n++] = styles[i];
     }
-    y += 16;
+    *out = styles;
+    *n_out = n;
+    return CCL_OK;
+}
+
+/** @return the y of the last row */
+static double draw_link_legend(drawing_t *g, const style_t *styles, uint32_t n, double y) {
+    double x = 24;
+
     for (uint32_t i = 0; i < n; i++) {
         char rate[40];
         char text[140];
@@ -250,8 +256,12 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
         ccl_i_close(g->p);
         x += w;
     }
-    y += 20;
-    x = 24;
+    return y;
+}
+
+static void draw_model_legend(drawing_t *g, double y) {
+    double x = 24;
+
     for (uint32_t m = 0; m < g->topo->ngpu_models; m++) {
         const char *name = g->topo->gpu_models[m].name;
         uint32_t count = 0;
@@ -267,6 +277,18 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
         ccl_i_close(g->p);
         x += 60 + ccl_i_text_width(name, 10, false) + 110;
     }
+}
+
+/** Line widths by kind and bandwidth, GPU models, heat; returns the y below. */
+static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t *status) {
+    style_t *styles = NULL;
+    uint32_t n = 0;
+
+    *status = collect_styles(g, &styles, &n, err);
+    if (*status != CCL_OK)
+        return y;
+    y = draw_link_legend(g, styles, n, y + 16) + 20;
+    draw_model_legend(g, y);
     if (g->options->links) {
         y += 34;
         draw_heat(g, y);
@@ -275,8 +297,7 @@ static double draw_legend(drawing_t *g, double y, ccl_error_t *err, ccl_status_t
             g->p, 24, y, 10, ANCHOR_START, CCL_I_DIM,
             "the busier direction of a line; numbers on lines: GB/s each way; busiest link %.3g %%",
             100 * g->busiest);
-    }
-    if (!g->options->links) {
+    } else {
         y += 20;
         ccl_i_text(g->p, 24, y, 10, ANCHOR_START, CCL_I_DIM, "numbers on lines: GB/s each way");
     }

@@ -66,79 +66,100 @@ static char *title_of(ccl_arena_t *arena, const char *fmt, const char *a, const 
 
 /* ---------------------------------------------------------------- compare */
 
-/** One comparison; contenders that took no part are left out. */
-static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topology,
-                                    ccl_arena_t *arena, ccl_draw_busbw_t *out, ccl_error_t *err) {
-    ccl_json_at_t contenders = ccl_json_member(at, "contenders");
-    ccl_json_at_t sizes = ccl_json_member(at, "sizes");
-    const char *collective;
-    double *sizes_bytes;
-    double *bound_GBps;
-    double **values;
-    double factor;
+/** A plot while it is read. */
+typedef struct comparison_plot {
+    ccl_draw_busbw_t *out;
     ccl_draw_curve_t *curves;
-    size_t ncontenders = 0;
-    size_t nsizes = 0;
+    double **values; /* [curve][size] */
+    double *sizes_bytes, *bound_GBps;
+    size_t nsizes;
+    double factor;
+} comparison_plot_t;
 
-    CCL_TRY(ccl_i_read_string(at, "collective", &collective, err));
-    CCL_TRY(ccl_i_read_number(at, "busbw_factor", &factor, err));
-    CCL_TRY(ccl_json_array(&contenders, true, &ncontenders, err));
-    CCL_TRY(ccl_json_array(&sizes, true, &nsizes, err));
-    sizes_bytes = ccl_arena_alloc(arena, nsizes + 1, sizeof(*sizes_bytes));
-    bound_GBps = ccl_arena_alloc(arena, nsizes + 1, sizeof(*bound_GBps));
-    curves = ccl_arena_alloc(arena, ncontenders + 1, sizeof(*curves));
-    values = ccl_arena_alloc(arena, ncontenders + 1, sizeof(*values));
-    out->title = title_of(arena, "%s on %s%s", collective, topology, "");
-    if (!sizes_bytes || !bound_GBps || !curves || !values || !out->title)
-        return ccl_fail_nomem(err);
-    for (size_t c = 0; c < ncontenders; c++) {
-        ccl_json_at_t contender = ccl_json_element(&contenders, c);
+/** A curve for each contender that took part, without values yet. */
+static ccl_status_t read_contenders(const ccl_json_at_t *contenders, size_t n, ccl_arena_t *arena,
+                                    comparison_plot_t *p, ccl_error_t *err) {
+    for (size_t c = 0; c < n; c++) {
+        ccl_json_at_t contender = ccl_json_element(contenders, c);
         ccl_json_at_t part = ccl_json_member(&contender, "takes_part");
+        uint32_t at = p->out->ncurves;
         bool takes_part = true;
 
         CCL_TRY(ccl_json_bool(&part, false, &takes_part, err));
         if (!takes_part)
             continue;
-        CCL_TRY(ccl_i_read_string(&contender, "name", &curves[out->ncurves].name, err));
-        values[out->ncurves] = ccl_arena_alloc(arena, nsizes + 1, sizeof(**values));
-        if (!values[out->ncurves])
+        CCL_TRY(ccl_i_read_string(&contender, "name", &p->curves[at].name, err));
+        p->values[at] = ccl_arena_alloc(arena, p->nsizes + 1, sizeof(**p->values));
+        if (!p->values[at])
             return ccl_fail_nomem(err);
-        for (size_t i = 0; i < nsizes; i++)
-            values[out->ncurves][i] = NAN;
-        curves[out->ncurves].values = values[out->ncurves];
-        out->ncurves++;
+        for (size_t i = 0; i < p->nsizes; i++)
+            p->values[at][i] = NAN;
+        p->curves[at].values = p->values[at];
+        p->out->ncurves++;
     }
-    for (size_t i = 0; i < nsizes; i++) {
+    return CCL_OK;
+}
+
+/** Size i: its bound, and the busbw of those that have a curve. */
+static ccl_status_t read_size(const ccl_json_at_t *size, size_t i, comparison_plot_t *p,
+                              ccl_error_t *err) {
+    ccl_json_at_t results = ccl_json_member(size, "results");
+    size_t nresults = 0;
+    double bound_s;
+
+    CCL_TRY(ccl_i_read_number(size, "size_bytes", &p->sizes_bytes[i], err));
+    if (!(p->sizes_bytes[i] > 0)) {
+        ccl_json_at_t bytes = ccl_json_member(size, "size_bytes");
+
+        return ccl_json_fail(&bytes, err, "a size must be more than 0");
+    }
+    CCL_TRY(ccl_i_read_maybe(size, "bound_s", &bound_s, err));
+    p->bound_GBps[i] = bound_s > 0 ? p->sizes_bytes[i] / bound_s * p->factor / 1e9 : NAN;
+    if (bound_s > 0)
+        p->out->bound_GBps = p->bound_GBps;
+    CCL_TRY(ccl_json_array(&results, true, &nresults, err));
+    for (size_t r = 0; r < nresults; r++) {
+        ccl_json_at_t result = ccl_json_element(&results, r);
+        const char *name;
+
+        CCL_TRY(ccl_i_read_string(&result, "name", &name, err));
+        for (uint32_t c = 0; c < p->out->ncurves; c++)
+            if (strcmp(p->curves[c].name, name) == 0)
+                CCL_TRY(ccl_i_read_maybe(&result, "busbw_GBps", &p->values[c][i], err));
+    }
+    return CCL_OK;
+}
+
+/** One comparison; contenders that took no part are left out. */
+static ccl_status_t read_comparison(const ccl_json_at_t *at, const char *topology,
+                                    ccl_arena_t *arena, ccl_draw_busbw_t *out, ccl_error_t *err) {
+    ccl_json_at_t contenders = ccl_json_member(at, "contenders");
+    ccl_json_at_t sizes = ccl_json_member(at, "sizes");
+    comparison_plot_t p = {.out = out};
+    const char *collective;
+    size_t ncontenders = 0;
+
+    CCL_TRY(ccl_i_read_string(at, "collective", &collective, err));
+    CCL_TRY(ccl_i_read_number(at, "busbw_factor", &p.factor, err));
+    CCL_TRY(ccl_json_array(&contenders, true, &ncontenders, err));
+    CCL_TRY(ccl_json_array(&sizes, true, &p.nsizes, err));
+    p.sizes_bytes = ccl_arena_alloc(arena, p.nsizes + 1, sizeof(*p.sizes_bytes));
+    p.bound_GBps = ccl_arena_alloc(arena, p.nsizes + 1, sizeof(*p.bound_GBps));
+    p.curves = ccl_arena_alloc(arena, ncontenders + 1, sizeof(*p.curves));
+    p.values = ccl_arena_alloc(arena, ncontenders + 1, sizeof(*p.values));
+    out->title = title_of(arena, "%s on %s%s", collective, topology, "");
+    if (!p.sizes_bytes || !p.bound_GBps || !p.curves || !p.values || !out->title)
+        return ccl_fail_nomem(err);
+    CCL_TRY(read_contenders(&contenders, ncontenders, arena, &p, err));
+    for (size_t i = 0; i < p.nsizes; i++) {
         ccl_json_at_t size = ccl_json_element(&sizes, i);
-        ccl_json_at_t results = ccl_json_member(&size, "results");
-        size_t nresults = 0;
-        double bound_s;
 
-        CCL_TRY(ccl_i_read_number(&size, "size_bytes", &sizes_bytes[i], err));
-        if (!(sizes_bytes[i] > 0)) {
-            ccl_json_at_t bytes = ccl_json_member(&size, "size_bytes");
-
-            return ccl_json_fail(&bytes, err, "a size must be more than 0");
-        }
-        CCL_TRY(ccl_i_read_maybe(&size, "bound_s", &bound_s, err));
-        bound_GBps[i] = bound_s > 0 ? sizes_bytes[i] / bound_s * factor / 1e9 : NAN;
-        if (bound_s > 0)
-            out->bound_GBps = bound_GBps;
-        CCL_TRY(ccl_json_array(&results, true, &nresults, err));
-        for (size_t r = 0; r < nresults; r++) {
-            ccl_json_at_t result = ccl_json_element(&results, r);
-            const char *name;
-
-            CCL_TRY(ccl_i_read_string(&result, "name", &name, err));
-            for (uint32_t c = 0; c < out->ncurves; c++)
-                if (strcmp(curves[c].name, name) == 0)
-                    CCL_TRY(ccl_i_read_maybe(&result, "busbw_GBps", &values[c][i], err));
-        }
+        CCL_TRY(read_size(&size, i, &p, err));
     }
-    out->nsizes = (uint32_t)nsizes;
-    out->sizes_bytes = sizes_bytes;
-    out->curves = curves;
-    out->factor = factor;
+    out->nsizes = (uint32_t)p.nsizes;
+    out->sizes_bytes = p.sizes_bytes;
+    out->curves = p.curves;
+    out->factor = p.factor;
     return CCL_OK;
 }
 

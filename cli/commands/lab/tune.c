@@ -215,25 +215,55 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
+/** All that is read before tuning: inputs, and options that go together. */
+static ccl_status_t prepare(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
+                            ccl_replay_options_t *again, ccl_error_t *err) {
+    CCL_TRY(ccl_i_launched_find(cli, &t->launched, err));
+    CCL_TRY(open_all(cli, t, options, err));
+    if (cli->args.tune.save_profile && !cli->args.tune.replay)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--save-profile writes what a replay fitted: --replay DEVICE is missing");
+    if (cli->args.tune.save_profile && *t->topo->profile)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--save-profile does not go with --profile: what is fitted then lies over "
+                        "that one and is no whole by itself");
+    return cli->args.tune.replay ? replay_options(&cli->args, t, again, err) : CCL_OK;
+}
+
+static void log_times(const ccl_i_cli_t *cli, const ccl_tuning_t *tuning) {
+    ccl_log(&cli->ctx, CCL_LOG_INFO, "tune",
+            "synthesis %.3g s, lowering and proof %.3g s, simulation %.3g s, notebook %.3g s "
+            "(%.3g ms a point), summed over threads",
+            tuning->synth_s, tuning->lower_s, tuning->simulate_s, tuning->notebook_s,
+            1e3 * tuning->notebook_s / (tuning->nruns ? tuning->nruns : 1));
+}
+
+/** Print what there is, also of a tuning that failed or was interrupted. @return how all ends */
+static ccl_status_t show(ccl_i_cli_t *cli, tune_t *t, bool some, ccl_status_t status,
+                         ccl_error_t *err) {
+    ccl_error_t own = CCL_ERROR_INIT;
+    ccl_status_t printed = print(cli, t, status == CCL_OK ? err : &own);
+
+    if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
+        printed = ccl_i_export(cli, t->topo, t->want, t->tuning, cli->args.tune.export, err);
+    if (printed != CCL_OK)
+        return printed;
+    if (status == CCL_OK && !some)
+        return CCL_CHECK;
+    if (status == CCL_INTERRUPTED)
+        ccl_fail(err, status, "%u runs are finished; %s", t->tuning->nruns,
+                 t->notebook ? "the same command goes on from the notebook"
+                             : "with a notebook the same command goes on");
+    return status;
+}
+
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ccl_replay_options_t again = CCL_REPLAY_OPTIONS_INIT;
     tune_t t = {0};
     bool some = false;
-    ccl_status_t status = ccl_i_launched_find(cli, &t.launched, err);
+    ccl_status_t status = prepare(cli, &t, &options, &again, err);
 
-    if (status == CCL_OK)
-        status = open_all(cli, &t, &options, err);
-    if (status == CCL_OK && cli->args.tune.save_profile && !cli->args.tune.replay)
-        status = ccl_fail(err, CCL_ERR_USAGE,
-                          "--save-profile writes what a replay fitted: --replay DEVICE is missing");
-    if (status == CCL_OK && cli->args.tune.save_profile && *t.topo->profile)
-        status =
-            ccl_fail(err, CCL_ERR_USAGE,
-                     "--save-profile does not go with --profile: what is fitted then lies over "
-                     "that one and is no whole by itself");
-    if (status == CCL_OK && cli->args.tune.replay)
-        status = replay_options(&cli->args, &t, &again, err);
     options.keep = cli->args.tune.replay != NULL;
     again.rank_s = options.budget_s;
     if (ccl_i_launched_helper(&t.launched)) {
@@ -248,11 +278,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     if (status == CCL_OK)
         status = ccl_tune(&cli->ctx, t.topo, t.want, &options, &t.tuning, err);
     if (t.tuning)
-        ccl_log(&cli->ctx, CCL_LOG_INFO, "tune",
-                "synthesis %.3g s, lowering and proof %.3g s, simulation %.3g s, notebook %.3g s "
-                "(%.3g ms a point), summed over threads",
-                t.tuning->synth_s, t.tuning->lower_s, t.tuning->simulate_s, t.tuning->notebook_s,
-                1e3 * t.tuning->notebook_s / (t.tuning->nruns ? t.tuning->nruns : 1));
+        log_times(cli, t.tuning);
     for (uint32_t s = 0; t.tuning && s < t.tuning->nsizes; s++)
         some |= t.tuning->best[s] != CCL_NONE;
     if (status == CCL_OK) {
@@ -262,21 +288,8 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     }
     if (status == CCL_OK && some && cli->args.tune.replay)
         status = replay(cli, &t, &again, err);
-    if (t.tuning) {
-        ccl_error_t own = CCL_ERROR_INIT;
-        ccl_status_t printed = print(cli, &t, status == CCL_OK ? err : &own);
-
-        if (printed == CCL_OK && status == CCL_OK && some && cli->args.tune.export)
-            printed = ccl_i_export(cli, t.topo, t.want, t.tuning, cli->args.tune.export, err);
-        if (printed != CCL_OK)
-            status = printed;
-        else if (status == CCL_OK && !some)
-            status = CCL_CHECK;
-        else if (status == CCL_INTERRUPTED)
-            ccl_fail(err, status, "%u runs are finished; %s", t.tuning->nruns,
-                     t.notebook ? "the same command goes on from the notebook"
-                                : "with a notebook the same command goes on");
-    }
+    if (t.tuning)
+        status = show(cli, &t, some, status, err);
     tune_fini(&t);
     return status;
 }
