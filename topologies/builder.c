@@ -347,8 +347,9 @@ static bool is_limit(uint32_t given, double value) {
     return given && value != INFINITY;
 }
 
-ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
-                                            const ccl_transport_spec_t *spec, ccl_error_t *err) {
+/* Its name and protocol, and that there is room for one that is not there yet. */
+static ccl_status_t transport_key_check(const ccl_topology_builder_t *b,
+                                        const ccl_transport_spec_t *spec, ccl_error_t *err) {
     CCL_TRY(name_check("transport kind", spec->kind, err));
     if (spec->protocol && strcmp(spec->protocol, "Simple") != 0 &&
         strcmp(spec->protocol, "LL") != 0 && strcmp(spec->protocol, "LL128") != 0)
@@ -364,6 +365,10 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
                             spec->protocol ? " protocol " : "",
                             spec->protocol ? spec->protocol : "");
     }
+    return CCL_OK;
+}
+
+static ccl_status_t transport_value_check(const ccl_transport_spec_t *spec, ccl_error_t *err) {
     const ccl_transport_t *value = &spec->value;
     uint32_t given = spec->given;
     if (given & CCL_TRANSPORT_OVERHEAD)
@@ -392,21 +397,15 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
         return ccl_fail(err, CCL_ERR_INPUT, "transport with 0 slices; 1 or more");
     if ((given & CCL_TRANSPORT_SLOTS) && value->slots < 1)
         return ccl_fail(err, CCL_ERR_INPUT, "transport with 0 slots; 1 or more");
-    /* Keys that were not given hold the default, so that equal inputs are equal in memory. */
-    ccl_transport_spec_t copy = {.kind = ccl_arena_strdup(&b->arena, spec->kind),
-                                 .given = given,
-                                 .value = ccl_transport_default(spec->kind)};
-    if (spec->protocol)
-        copy.protocol = ccl_arena_strdup(&b->arena, spec->protocol);
-    bool from = spec->slots_from && (given & CCL_TRANSPORT_SLOTS);
-    if (from)
-        copy.slots_from = ccl_arena_strdup(&b->arena, spec->slots_from);
-    if (!copy.kind || (spec->protocol && !copy.protocol) || (from && !copy.slots_from) ||
-        !ccl_grow(&b->transports, &b->ctransports, b->ntransports + 1, sizeof copy))
-        return ccl_fail_nomem(err);
+    return CCL_OK;
+}
+
+/* Keys that were not given hold the default, so that equal inputs are equal in memory. */
+static ccl_transport_t given_or_default(const ccl_transport_spec_t *spec) {
+    ccl_transport_t out = ccl_transport_default(spec->kind);
 #define TAKE_(bit_, field_)                                                                        \
-    if (given & (bit_))                                                                            \
-    copy.value.field_ = value->field_
+    if (spec->given & (bit_))                                                                      \
+    out.field_ = spec->value.field_
     TAKE_(CCL_TRANSPORT_OVERHEAD, overhead_s);
     TAKE_(CCL_TRANSPORT_LATENCY, latency_s);
     TAKE_(CCL_TRANSPORT_TB_RATE, tb_rate_Bps);
@@ -423,6 +422,24 @@ ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
     TAKE_(CCL_TRANSPORT_MESSAGE, message_s);
     TAKE_(CCL_TRANSPORT_MESSAGE_SIZE, message_bytes);
 #undef TAKE_
+    return out;
+}
+
+ccl_status_t ccl_topology_builder_transport(ccl_topology_builder_t *b,
+                                            const ccl_transport_spec_t *spec, ccl_error_t *err) {
+    CCL_TRY(transport_key_check(b, spec, err));
+    CCL_TRY(transport_value_check(spec, err));
+    ccl_transport_spec_t copy = {.kind = ccl_arena_strdup(&b->arena, spec->kind),
+                                 .given = spec->given,
+                                 .value = given_or_default(spec)};
+    if (spec->protocol)
+        copy.protocol = ccl_arena_strdup(&b->arena, spec->protocol);
+    bool from = spec->slots_from && (spec->given & CCL_TRANSPORT_SLOTS);
+    if (from)
+        copy.slots_from = ccl_arena_strdup(&b->arena, spec->slots_from);
+    if (!copy.kind || (spec->protocol && !copy.protocol) || (from && !copy.slots_from) ||
+        !ccl_grow(&b->transports, &b->ctransports, b->ntransports + 1, sizeof copy))
+        return ccl_fail_nomem(err);
     b->transports[b->ntransports++] = copy;
     return CCL_OK;
 }

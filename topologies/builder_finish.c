@@ -37,6 +37,20 @@ static void *copied(ccl_arena_t *arena, const void *from, size_t n, size_t size)
     return to;
 }
 
+static bool freeze_transports(ccl_arena_t *arena, ccl_transport_spec_t *transports, size_t n) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        transports[i].kind = ccl_arena_strdup(arena, transports[i].kind);
+        ok = transports[i].kind != NULL;
+        if (ok && transports[i].protocol)
+            ok = (transports[i].protocol = ccl_arena_strdup(arena, transports[i].protocol)) != NULL;
+        const char *from = transports[i].slots_from;
+        if (ok && from)
+            ok = (transports[i].slots_from = ccl_arena_strdup(arena, from)) != NULL;
+    }
+    return ok;
+}
+
 /* Copy all names and arrays into the topology's own arena; false when out of memory. */
 static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
     ccl_arena_t *arena = &topo->arena;
@@ -69,15 +83,7 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
         ok = (servers[i] = ccl_arena_strdup(arena, servers[i])) != NULL;
     for (size_t i = 0; ok && i < b->nkinds; i++)
         ok = (kinds[i] = ccl_arena_strdup(arena, kinds[i])) != NULL;
-    for (size_t i = 0; ok && i < b->ntransports; i++) {
-        transports[i].kind = ccl_arena_strdup(arena, transports[i].kind);
-        ok = transports[i].kind != NULL;
-        if (ok && transports[i].protocol)
-            ok = (transports[i].protocol = ccl_arena_strdup(arena, transports[i].protocol)) != NULL;
-        const char *from = transports[i].slots_from;
-        if (ok && from)
-            ok = (transports[i].slots_from = ccl_arena_strdup(arena, from)) != NULL;
-    }
+    ok = ok && freeze_transports(arena, transports, b->ntransports);
     for (size_t i = 0; ok && i < b->nmodels; i++) {
         models[i].name = ccl_arena_strdup(arena, models[i].name);
         models[i].vendor = ccl_arena_strdup(arena, models[i].vendor);

@@ -134,40 +134,63 @@ static bool collective_of(reader_t *r, const char *text) {
     return false;
 }
 
+/* Attributes of <algo>: those up to COLL and INPLACE must be there. */
+enum {
+    NAME,
+    PROTO,
+    NCHANNELS,
+    NCHUNKS,
+    NGPUS,
+    COLL,
+    INPLACE,
+    OUTOFPLACE,
+    MIN,
+    MAX,
+    ROOT,
+    ORIGIN,
+    PIECE,
+    N
+};
+static const char *const algo_names[N] = {
+    "name",       "proto",    "nchannels", "nchunksperloop", "ngpus",  "coll", "inplace",
+    "outofplace", "minBytes", "maxBytes",  "root",           "origin", "piece"};
+
+static bool algo_proto(reader_t *r, const char *proto) {
+    if (strcmp(proto, "Simple") != 0 && strcmp(proto, "LL") != 0 && strcmp(proto, "LL128") != 0) {
+        CCL_I_MSCCL_BAD(r, "algo proto '%.40s': Simple, LL or LL128 is needed", proto);
+        return false;
+    }
+    strcpy(r->proto, proto);
+    return true;
+}
+
+/** Attributes that may be missing, but for the root. */
+static bool algo_limits(reader_t *r, const char **v) {
+    r->out_of_place = !r->in_place;
+    if (v[OUTOFPLACE] &&
+        !ccl_i_msccl_flag(r, "algo", "outofplace", v[OUTOFPLACE], &r->out_of_place))
+        return false;
+    r->missing_attributes = (v[OUTOFPLACE] ? 0 : CCL_ATTRIBUTE_OUTOFPLACE) |
+                            (v[MIN] ? 0 : CCL_ATTRIBUTE_MINBYTES) |
+                            (v[MAX] ? 0 : CCL_ATTRIBUTE_MAXBYTES);
+    if ((v[MIN] && !byte_limit(r, "minBytes", v[MIN], &r->min_bytes)) ||
+        (v[MAX] && !byte_limit(r, "maxBytes", v[MAX], &r->max_bytes)))
+        return false;
+    if (v[PIECE] && !byte_limit(r, "piece", v[PIECE], &r->piece_bytes))
+        return false;
+    return true;
+}
+
 void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
-    enum {
-        NAME,
-        PROTO,
-        NCHANNELS,
-        NCHUNKS,
-        NGPUS,
-        COLL,
-        INPLACE,
-        OUTOFPLACE,
-        MIN,
-        MAX,
-        ROOT,
-        ORIGIN,
-        PIECE,
-        N
-    };
-    static const char *const names[N] = {"name",     "proto",    "nchannels", "nchunksperloop",
-                                         "ngpus",    "coll",     "inplace",   "outofplace",
-                                         "minBytes", "maxBytes", "root",      "origin",
-                                         "piece"};
     const char *v[N];
     int64_t ngpus, nchunks, nchannels, root = 0;
-    if (!ccl_i_msccl_pick(r, "algo", atts, names, N, OUTOFPLACE, v))
+    if (!ccl_i_msccl_pick(r, "algo", atts, algo_names, N, OUTOFPLACE, v))
         return;
     r->seen_algo = true;
     r->algo_line = ccl_i_msccl_line(r);
     r->algo_column = ccl_i_msccl_column(r);
-    if (strcmp(v[PROTO], "Simple") != 0 && strcmp(v[PROTO], "LL") != 0 &&
-        strcmp(v[PROTO], "LL128") != 0) {
-        CCL_I_MSCCL_BAD(r, "algo proto '%.40s': Simple, LL or LL128 is needed", v[PROTO]);
+    if (!algo_proto(r, v[PROTO]))
         return;
-    }
-    strcpy(r->proto, v[PROTO]);
     if (!ccl_i_msccl_number(r, "algo", "ngpus", v[NGPUS], 1, CCL_I_XML_MAX_GPUS, &ngpus) ||
         !ccl_i_msccl_number(r, "algo", "nchunksperloop", v[NCHUNKS], 1, CCL_I_XML_MAX_CHUNKS,
                             &nchunks) ||
@@ -176,17 +199,7 @@ void ccl_i_msccl_open_algo(reader_t *r, const XML_Char **atts) {
         !ccl_i_msccl_flag(r, "algo", "inplace", v[INPLACE], &r->in_place) ||
         !collective_of(r, v[COLL]))
         return;
-    r->out_of_place = !r->in_place;
-    if (v[OUTOFPLACE] &&
-        !ccl_i_msccl_flag(r, "algo", "outofplace", v[OUTOFPLACE], &r->out_of_place))
-        return;
-    r->missing_attributes = (v[OUTOFPLACE] ? 0 : CCL_ATTRIBUTE_OUTOFPLACE) |
-                            (v[MIN] ? 0 : CCL_ATTRIBUTE_MINBYTES) |
-                            (v[MAX] ? 0 : CCL_ATTRIBUTE_MAXBYTES);
-    if ((v[MIN] && !byte_limit(r, "minBytes", v[MIN], &r->min_bytes)) ||
-        (v[MAX] && !byte_limit(r, "maxBytes", v[MAX], &r->max_bytes)))
-        return;
-    if (v[PIECE] && !byte_limit(r, "piece", v[PIECE], &r->piece_bytes))
+    if (!algo_limits(r, v))
         return;
     if (v[ROOT] && !ccl_i_msccl_number(r, "algo", "root", v[ROOT], 0, ngpus - 1, &root))
         return;

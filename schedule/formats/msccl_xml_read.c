@@ -200,71 +200,88 @@ static bool keep_peers(reader_t *r, ccl_peers_t peers) {
     return true;
 }
 
-static void open_step(reader_t *r, const XML_Char **atts) {
-    enum {
-        S,
-        TYPE,
-        SRCBUF,
-        SRCOFF,
-        DSTBUF,
-        DSTOFF,
-        CNT,
-        DEPID,
-        DEPS,
-        HASDEP,
-        STAGE,
-        SEND,
-        RECV,
-        CHAN,
-        MULTICAST,
-        OFFER,
-        PULL,
-        TAKE,
-        N
-    };
-    static const char *const names[N] = {"s",    "type",  "srcbuf",    "srcoff", "dstbuf", "dstoff",
-                                         "cnt",  "depid", "deps",      "hasdep", "stage",  "send",
-                                         "recv", "chan",  "multicast", "offer",  "pull",   "take"};
-    const char *v[N];
+/* Attributes of <step>: those before STAGE must be there. */
+enum {
+    S,
+    TYPE,
+    SRCBUF,
+    SRCOFF,
+    DSTBUF,
+    DSTOFF,
+    CNT,
+    DEPID,
+    DEPS,
+    HASDEP,
+    STAGE,
+    SEND,
+    RECV,
+    CHAN,
+    MULTICAST,
+    OFFER,
+    PULL,
+    TAKE,
+    N
+};
+static const char *const step_names[N] = {
+    "s",      "type",  "srcbuf", "srcoff", "dstbuf", "dstoff",    "cnt",   "depid", "deps",
+    "hasdep", "stage", "send",   "recv",   "chan",   "multicast", "offer", "pull",  "take"};
+
+/** All but its peers. */
+static bool read_step(reader_t *r, const char **v, ccl_step_t *step) {
     int64_t s, depid, deps, stage = 0;
     bool has_dep;
-    ccl_step_t step = {0};
-    const ccl_tb_t *tb = &r->tbs[r->ntbs - 1];
-    if (!ccl_i_msccl_pick(r, "step", atts, names, N, STAGE, v) ||
-        !ccl_i_msccl_number(r, "step", "s", v[S], 0, INT32_MAX, &s) ||
-        !type_of(r, v[TYPE], &step.type) || !buffer_of(r, "srcbuf", v[SRCBUF], &step.src_buf) ||
-        !buffer_of(r, "dstbuf", v[DSTBUF], &step.dst_buf) ||
-        !offsets_of(r, &step, v[SRCOFF], v[DSTOFF], v[CNT]) ||
+    if (!ccl_i_msccl_number(r, "step", "s", v[S], 0, INT32_MAX, &s) ||
+        !type_of(r, v[TYPE], &step->type) || !buffer_of(r, "srcbuf", v[SRCBUF], &step->src_buf) ||
+        !buffer_of(r, "dstbuf", v[DSTBUF], &step->dst_buf) ||
+        !offsets_of(r, step, v[SRCOFF], v[DSTOFF], v[CNT]) ||
         !ccl_i_msccl_number(r, "step", "depid", v[DEPID], -1, INT32_MAX, &depid) ||
         !ccl_i_msccl_number(r, "step", "deps", v[DEPS], -1, INT32_MAX, &deps) ||
         !ccl_i_msccl_flag(r, "step", "hasdep", v[HASDEP], &has_dep) ||
         (v[STAGE] && !ccl_i_msccl_number(r, "step", "stage", v[STAGE], 0, UINT16_MAX, &stage)))
-        return;
+        return false;
     if ((depid < 0) != (deps < 0)) {
         CCL_I_MSCCL_BAD(r, "step depid %lld with deps %lld: both or neither must be -1",
                         (long long)depid, (long long)deps);
-        return;
+        return false;
     }
-    ccl_peers_t peers = {tb->send_peer, tb->recv_peer, tb->channel};
+    step->s = (uint32_t)s;
+    step->dep_tb = depid < 0 ? CCL_NONE : (uint32_t)depid;
+    step->dep_step = deps < 0 ? CCL_NONE : (uint32_t)deps; /* still its s; see resolve_deps */
+    step->has_dep = has_dep ? 1 : 0;
+    step->stage = (uint16_t)stage;
+    step->line = (uint32_t)ccl_i_msccl_line(r);
+    return true;
+}
+
+/** Who it sends to and receives from: its block's peers, or its own. @param own  it has its own */
+static bool read_peers(reader_t *r, const char **v, const ccl_step_t *step, ccl_peers_t *peers,
+                       bool *own) {
+    const ccl_tb_t *tb = &r->tbs[r->ntbs - 1];
+    *peers = (ccl_peers_t){tb->send_peer, tb->recv_peer, tb->channel};
     const char *send[PEER_FORMS] = {v[SEND], v[MULTICAST], v[OFFER]};
     const char *recv[PEER_FORMS] = {v[RECV], v[PULL], v[TAKE]};
-    bool own = v[CHAN] || v[SEND] || v[MULTICAST] || v[OFFER] || v[RECV] || v[PULL] || v[TAKE];
-    if (own && !step_peers(r, tb, send, recv, v[CHAN], &peers))
-        return;
-    if (ccl_primitive_sends(step.type) && peers.send_peer == CCL_NONE) {
+    *own = v[CHAN] || v[SEND] || v[MULTICAST] || v[OFFER] || v[RECV] || v[PULL] || v[TAKE];
+    if (*own && !step_peers(r, tb, send, recv, v[CHAN], peers))
+        return false;
+    if (ccl_primitive_sends(step->type) && peers->send_peer == CCL_NONE) {
         CCL_I_MSCCL_BAD(r, "step type %s sends, but its tb has send -1", v[TYPE]);
-        return;
+        return false;
     }
-    if (ccl_primitive_receives(step.type) && peers.recv_peer == CCL_NONE) {
+    if (ccl_primitive_receives(step->type) && peers->recv_peer == CCL_NONE) {
         CCL_I_MSCCL_BAD(r, "step type %s receives, but its tb has recv -1", v[TYPE]);
-        return;
+        return false;
     }
-    step.s = (uint32_t)s;
-    step.dep_tb = depid < 0 ? CCL_NONE : (uint32_t)depid;
-    step.dep_step = deps < 0 ? CCL_NONE : (uint32_t)deps; /* still its s; see resolve_deps */
-    step.has_dep = has_dep ? 1 : 0;
-    step.stage = (uint16_t)stage;
-    step.line = (uint32_t)ccl_i_msccl_line(r);
+    return true;
+}
+
+static void open_step(reader_t *r, const XML_Char **atts) {
+    const char *v[N];
+    ccl_step_t step = {0};
+    ccl_peers_t peers;
+    bool own;
+    if (!ccl_i_msccl_pick(r, "step", atts, step_names, N, STAGE, v) || !read_step(r, v, &step) ||
+        !read_peers(r, v, &step, &peers, &own))
+        return;
     if (r->nsteps >= CCL_I_MAX_TRANSFERS) {
         CCL_I_MSCCL_BAD(r, "too many steps: at most %u", CCL_I_MAX_TRANSFERS);
         return;

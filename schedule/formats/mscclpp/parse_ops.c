@@ -31,8 +31,8 @@ static ccl_status_t read_piece(ccl_i_mpp_parser_t *p, const ccl_json_at_t *at, u
     if (out->of == REMOTE) {
         if (type >= CCL_I_MPP_NTYPES)
             return ccl_json_fail(&id, p->err, "another GPU's buffer needs a channel_type");
-        CCL_TRY(resolve(&id, p->remotes[type], p->nrefs[type],
-                        "remote buffers of this type", &remote, p->err));
+        CCL_TRY(resolve(&id, p->remotes[type], p->nrefs[type], "remote buffers of this type",
+                        &remote, p->err));
         out->peer = p->remote_rank[remote];
         out->place.buffer = p->remote_buffer[remote];
     } else if (out->of == GROUP) {
@@ -286,13 +286,11 @@ static ccl_status_t refuse(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, const
                                             : "blocks meet by semaphores, and work step by step");
 }
 
-ccl_status_t ccl_i_mpp_parse_op(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op) {
-    ccl_json_at_t name_at = ccl_json_member(op, "name"),
-                  type_at = ccl_json_member(op, "channel_type"),
-                  sum = ccl_json_member(op, "reduce_op"), tbg = ccl_json_member(op, "tbg_info");
-    uint32_t ids[CCL_I_MPP_OP_SEMAPHORES] = {0}, n = 0, type = CCL_I_MPP_SWITCH + 1;
+/* Which operation it is; refused where programs have nothing like it. */
+static ccl_status_t find_op(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, size_t *at) {
+    ccl_json_at_t name_at = ccl_json_member(op, "name"), sum = ccl_json_member(op, "reduce_op"),
+                  tbg = ccl_json_member(op, "tbg_info");
     const char *name = NULL, *reduces = "sum";
-    pieces_t from, to;
     size_t k = 0;
     CCL_TRY(ccl_json_string(&name_at, true, &name, p->err));
     while (k < CCL_ARRAY_LEN(names) && strcmp(names[k].name, name) != 0)
@@ -309,20 +307,15 @@ ccl_status_t ccl_i_mpp_parse_op(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op) 
     CCL_TRY(ccl_json_string(&sum, false, &reduces, p->err));
     if (strcmp(reduces, "sum") != 0)
         return ccl_json_fail(&sum, p->err, "\"%.20s\": programs add only", reduces);
-    if (form == NOTHING)
-        return CCL_OK;
-    if (form == TELLS || form == PUTS || type_at.value)
-        CCL_TRY(ccl_i_mpp_one_of(&type_at, ccl_i_mpp_types, &type, p->err));
-    if ((form == TELLS || form == PUTS) && type == CCL_I_MPP_SWITCH)
-        return ccl_json_fail(&type_at, p->err, "%s goes over memory or port", name);
-    if (form == TELLS || form == HOLDS || form == PUTS)
-        CCL_TRY(
-            read_ids(p, op, form == HOLDS, form != PUTS || type == CCL_I_MPP_PORT, type, ids, &n));
-    if (form == TELLS || form == HOLDS) {
-        add(p, (ccl_i_mpp_op_t){.kind = names[k].kind, .type = form == TELLS ? (uint8_t)type : 0},
-            ids, n);
-        return CCL_OK;
-    }
+    *at = k;
+    return CCL_OK;
+}
+
+/* An operation that moves data. @param ids  of its semaphores, n of them */
+static ccl_status_t add_move(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, size_t k,
+                             uint32_t type, const uint32_t *ids, uint32_t n) {
+    form_t form = (form_t)names[k].form;
+    pieces_t from, to;
     CCL_TRY(read_pieces(p, op, "src_buff", type, &from));
     CCL_TRY(read_pieces(p, op, "dst_buff", type, &to));
     if (from.list[0].count != to.list[0].count)
@@ -351,4 +344,27 @@ ccl_status_t ccl_i_mpp_parse_op(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op) 
                          .count = from.list[0].count},
         NULL, 0);
     return CCL_OK;
+}
+
+ccl_status_t ccl_i_mpp_parse_op(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op) {
+    ccl_json_at_t type_at = ccl_json_member(op, "channel_type");
+    uint32_t ids[CCL_I_MPP_OP_SEMAPHORES] = {0}, n = 0, type = CCL_I_MPP_SWITCH + 1;
+    size_t k = 0;
+    CCL_TRY(find_op(p, op, &k));
+    form_t form = (form_t)names[k].form;
+    if (form == NOTHING)
+        return CCL_OK;
+    if (form == TELLS || form == PUTS || type_at.value)
+        CCL_TRY(ccl_i_mpp_one_of(&type_at, ccl_i_mpp_types, &type, p->err));
+    if ((form == TELLS || form == PUTS) && type == CCL_I_MPP_SWITCH)
+        return ccl_json_fail(&type_at, p->err, "%s goes over memory or port", names[k].name);
+    if (form == TELLS || form == HOLDS || form == PUTS)
+        CCL_TRY(
+            read_ids(p, op, form == HOLDS, form != PUTS || type == CCL_I_MPP_PORT, type, ids, &n));
+    if (form == TELLS || form == HOLDS) {
+        add(p, (ccl_i_mpp_op_t){.kind = names[k].kind, .type = form == TELLS ? (uint8_t)type : 0},
+            ids, n);
+        return CCL_OK;
+    }
+    return add_move(p, op, k, type, ids, n);
 }

@@ -29,71 +29,91 @@ static bool is_gpu_element(const ccl_i_xml_tree_t *tree, uint32_t elem) {
 
 /* ---------------------------------------------------------------- what kind of file is it */
 
-static void survey(system_reader_t *r) {
+/* What of all elements is not a key yet. */
+typedef struct survey {
+    uint32_t pcis, classed, gpu_device, sm;
+    bool other_device, other_sm; /* GPUs differ in it */
+} survey_t;
+
+static void survey_cpu(system_reader_t *r, uint32_t e) {
+    const char *vendor = ccl_i_xml_attr(r->tree, e, "vendor");
+    const char *model = ccl_i_xml_attr(r->tree, e, "modelid");
+    if (r->key.cpus++ == 0 && vendor)
+        r->key.cpu_vendor = vendor;
+    if (r->key.cpus == 1 && model)
+        r->key.cpu_model = strtol(model, NULL, 10);
+}
+
+static void survey_gpu(system_reader_t *r, uint32_t e, survey_t *s) {
+    const char *text = ccl_i_xml_attr(r->tree, e, "sm");
+    uint32_t value = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    s->other_sm = s->other_sm || (r->gpu_elements > 0 && value != s->sm);
+    s->sm = value;
+    r->gpu_elements++;
+    r->apu = r->apu || ccl_i_xml_is(r->tree, e, "apu");
+}
+
+static void survey_pci(system_reader_t *r, uint32_t e, survey_t *s) {
     const ccl_i_xml_tree_t *tree = r->tree;
-    ccl_i_platform_key_t *key = &r->key;
-    uint32_t pcis = 0, classed = 0, gpu_device = 0, sm = 0;
-    bool same_device = true, same_sm = true;
-    *key = (ccl_i_platform_key_t){.cpu_model = -1, .cpu_vendor = ""};
-    for (uint32_t e = 0; e < tree->nelems; e++) {
-        if (ccl_i_xml_is(tree, e, "cpu")) {
-            const char *vendor = ccl_i_xml_attr(tree, e, "vendor");
-            const char *model = ccl_i_xml_attr(tree, e, "modelid");
-            if (key->cpus++ == 0 && vendor)
-                key->cpu_vendor = vendor;
-            if (key->cpus == 1 && model)
-                key->cpu_model = strtol(model, NULL, 10);
-        } else if (is_gpu_element(tree, e)) {
-            const char *text = ccl_i_xml_attr(tree, e, "sm");
-            uint32_t value = text ? (uint32_t)strtoul(text, NULL, 10) : 0;
-            same_sm = same_sm && (r->gpu_elements == 0 || value == sm);
-            sm = value;
-            r->gpu_elements++;
-            r->apu = r->apu || ccl_i_xml_is(tree, e, "apu");
-        } else if (ccl_i_xml_is(tree, e, "net")) {
-            r->net_elements++;
-        } else if (ccl_i_xml_is(tree, e, "nvlink") || ccl_i_xml_is(tree, e, "xgmi") ||
-                   ccl_i_xml_is(tree, e, "c2c")) {
-            r->link_elements++;
-        } else if (ccl_i_xml_is(tree, e, "pci")) {
-            ccl_i_pci_class_t class = ccl_i_pci_class(ccl_i_xml_attr(tree, e, "class"));
-            bool gpu = class == CCL_I_CLASS_GPU;
-            for (uint32_t c = tree->elems[e].child; c != CCL_NONE; c = tree->elems[c].next)
-                gpu = gpu || is_gpu_element(tree, c);
-            pcis++;
-            classed += class != CCL_I_CLASS_NONE;
-            bool leaf = tree->elems[e].child == CCL_NONE;
-            key->leaves += leaf;
-            key->bridges += ccl_i_xml_child(tree, e, "pci") != CCL_NONE;
-            r->gpu_leaves += leaf && class == CCL_I_CLASS_GPU;
-            r->nic_leaves += leaf && class == CCL_I_CLASS_NIC;
-            if (gpu) {
-                uint32_t device = ccl_i_pci_hex(tree, e, "device");
-                same_device = same_device && (!gpu_device || device == gpu_device);
-                gpu_device = device;
-            }
-        }
+    ccl_i_pci_class_t class = ccl_i_pci_class(ccl_i_xml_attr(tree, e, "class"));
+    bool gpu = class == CCL_I_CLASS_GPU, leaf = tree->elems[e].child == CCL_NONE;
+    for (uint32_t c = tree->elems[e].child; c != CCL_NONE; c = tree->elems[c].next)
+        gpu = gpu || is_gpu_element(tree, c);
+    s->pcis++;
+    s->classed += class != CCL_I_CLASS_NONE;
+    r->key.leaves += leaf;
+    r->key.bridges += ccl_i_xml_child(tree, e, "pci") != CCL_NONE;
+    r->gpu_leaves += leaf && class == CCL_I_CLASS_GPU;
+    r->nic_leaves += leaf && class == CCL_I_CLASS_NIC;
+    if (gpu) {
+        uint32_t device = ccl_i_pci_hex(tree, e, "device");
+        s->other_device = s->other_device || (s->gpu_device && device != s->gpu_device);
+        s->gpu_device = device;
     }
-    key->gpus = r->gpu_elements ? r->gpu_elements : r->gpu_leaves;
-    key->nics = r->net_elements ? r->net_elements : r->nic_leaves;
-    key->classless = pcis && !classed;
-    key->gpu_elements = r->gpu_elements && !r->apu;
-    key->gpu_device = same_device ? gpu_device : 0;
-    key->sm = same_sm ? sm : 0;
-    if (!r->link_elements)
-        r->platform = ccl_i_platform_find(key);
-    /* A classless file is known by its addresses, so they must all be there. */
-    for (const char *const *id = r->platform ? r->platform->gpu_busids : NULL; id && *id; id++) {
+}
+
+/* A classless file is known by its addresses, so they must all be there. */
+static bool has_all_addresses(const ccl_i_xml_tree_t *tree, const char *const *id) {
+    for (; id && *id; id++) {
         bool found = false;
         for (uint32_t e = 0; e < tree->nelems && !found; e++) {
             const char *bus = ccl_i_xml_attr(tree, e, "busid");
             found = bus && strcmp(bus, *id) == 0;
         }
-        if (!found) {
-            r->platform = NULL;
-            break;
-        }
+        if (!found)
+            return false;
     }
+    return true;
+}
+
+static void survey(system_reader_t *r) {
+    const ccl_i_xml_tree_t *tree = r->tree;
+    ccl_i_platform_key_t *key = &r->key;
+    survey_t s = {0};
+    *key = (ccl_i_platform_key_t){.cpu_model = -1, .cpu_vendor = ""};
+    for (uint32_t e = 0; e < tree->nelems; e++) {
+        if (ccl_i_xml_is(tree, e, "cpu"))
+            survey_cpu(r, e);
+        else if (is_gpu_element(tree, e))
+            survey_gpu(r, e, &s);
+        else if (ccl_i_xml_is(tree, e, "net"))
+            r->net_elements++;
+        else if (ccl_i_xml_is(tree, e, "nvlink") || ccl_i_xml_is(tree, e, "xgmi") ||
+                 ccl_i_xml_is(tree, e, "c2c"))
+            r->link_elements++;
+        else if (ccl_i_xml_is(tree, e, "pci"))
+            survey_pci(r, e, &s);
+    }
+    key->gpus = r->gpu_elements ? r->gpu_elements : r->gpu_leaves;
+    key->nics = r->net_elements ? r->net_elements : r->nic_leaves;
+    key->classless = s.pcis && !s.classed;
+    key->gpu_elements = r->gpu_elements && !r->apu;
+    key->gpu_device = s.other_device ? 0 : s.gpu_device;
+    key->sm = s.other_sm ? 0 : s.sm;
+    if (!r->link_elements)
+        r->platform = ccl_i_platform_find(key);
+    if (r->platform && !has_all_addresses(tree, r->platform->gpu_busids))
+        r->platform = NULL;
 }
 
 /* ---------------------------------------------------------------- devices */
