@@ -274,6 +274,28 @@ typedef struct best {
     double bound;   /* time in parts per unit */
 } best_t;
 
+/* The program before any way is in it: slack of each length, and the value. @param entries  room
+   for a column. @return NULL: out of memory */
+static ccl_lp_t *start_program(const pairs_t *p, double *entries) {
+    uint32_t rows = p->nlengths + p->nsources;
+    for (uint32_t k = 0; k < rows; k++)
+        entries[k] = k >= p->nlengths;
+    ccl_lp_t *lp = ccl_lp_create(rows, entries, 100);
+    bool ok = lp != NULL;
+    memset(entries, 0, rows * sizeof *entries);
+    for (uint32_t k = 0; k < p->nlengths && ok; k++) {
+        entries[k] = 1;
+        ok = ccl_lp_column(lp, 0, entries) != CCL_NONE;
+        entries[k] = 0;
+    }
+    for (uint32_t k = 0; k < p->nlengths; k++)
+        entries[k] = -p->capacity[k] / p->widest;
+    if (ok && ccl_lp_column(lp, 1, entries) != CCL_NONE)
+        return lp;
+    ccl_lp_destroy(lp);
+    return NULL;
+}
+
 /* Column generation; the best lengths seen stay in best. False: out of memory. */
 static bool solve(pairs_t *p, const ccl_ctx_t *ctx, best_t *best, bool *optimal, double *value) {
     uint32_t rows = p->nlengths + p->nsources;
@@ -290,20 +312,9 @@ static bool solve(pairs_t *p, const ccl_ctx_t *ctx, best_t *best, bool *optimal,
         scale += ok ? route(p, p->source[k]) * p->count[k] : 0;
     }
     scale = scale > 0 ? scale : 1;
-    for (uint32_t k = 0; k < p->nsources; k++)
-        entries[p->nlengths + k] = 1;
     if (ok)
-        lp = ccl_lp_create(rows, entries, 100);
+        lp = start_program(p, entries);
     ok = lp != NULL;
-    memset(entries, 0, ok ? rows * sizeof *entries : 0);
-    for (uint32_t k = 0; k < p->nlengths && ok; k++) {
-        entries[k] = 1;
-        ok = ccl_lp_column(lp, 0, entries) != CCL_NONE;
-        entries[k] = 0;
-    }
-    for (uint32_t k = 0; k < p->nlengths && ok; k++)
-        entries[k] = -p->capacity[k] / p->widest;
-    ok = ok && ccl_lp_column(lp, 1, entries) != CCL_NONE;
     for (uint32_t round = 0; ok && round < MOST_ROUNDS; round++) {
         double bound = 0, width = 0;
         bool more = false;

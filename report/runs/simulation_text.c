@@ -331,11 +331,69 @@ static void text_constants(const ccl_report_run_t *run, ccl_text_t *out) {
     ccl_text_printf(out, "  with   %s\n", ccl_i_constants_text(run->topo, with, sizeof(with)));
 }
 
+/** A program's time beside its bound, and what it was made of. */
+static void text_program(const ccl_report_run_t *run, ccl_text_t *out) {
+    const ccl_sim_result_t *r = run->result;
+    char a[64];
+    char b[64];
+
+    ccl_text_printf(out, "%s: %s of %s on %s (%u GPUs)\n", run->input, run->program->coll->name,
+                    ccl_format_bytes(run->options->size_bytes, a, sizeof(a)), run->topo->name,
+                    run->topo->nranks);
+    text_constants(run, out);
+    if (run->program->origin[0])
+        ccl_text_printf(out, "  origin %s\n", run->program->origin);
+    ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, a, sizeof(a)));
+    if (run->bound)
+        ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
+                        ccl_i_us(run->bound->time_s, a, sizeof(a)),
+                        ccl_bound_by_name(run->bound->by),
+                        ccl_i_gap_text(r->time_s, run->bound->time_s, b, sizeof(b)));
+    ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
+                    ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
+    ccl_text_printf(out, "  busbw  %s GB/s (algbw x %.4g)\n",
+                    ccl_i_GBps(r->busbw_GBps * 1e9, a, sizeof(a)),
+                    ccl_collective_busbw_factor(run->program->coll->kind, run->program->nranks));
+    ccl_text_printf(out, "  %u micro-batch%s of %s a chunk, %s level, %s sharing, %s\n", r->batches,
+                    r->batches == 1 ? "" : "es", short_bytes(r->chunk_bytes, b, sizeof(b)),
+                    ccl_i_granularity_name(run->options->granularity),
+                    ccl_i_sharing_name(run->options->sharing), run->program->proto);
+    ccl_text_printf(out, "  %s transfers, %s slices, %u thread blocks",
+                    ccl_i_count(r->transfers, a, sizeof(a)), ccl_i_count(r->flows, b, sizeof(b)),
+                    r->ntbs);
+    if (r->skipped_batches)
+        ccl_text_printf(out, ", %llu micro-batches passed over in steady state",
+                        (unsigned long long)r->skipped_batches);
+    ccl_text_printf(out, "\n");
+    text_usage(run, out);
+    if (!run->verdict)
+        ccl_text_printf(out, "  not verified\n");
+}
+
+/** A plan of epochs. */
+static void text_epochs(const ccl_report_run_t *run, ccl_text_t *out) {
+    const ccl_sim_result_t *r = run->result;
+    char a[64];
+
+    ccl_text_printf(out, "%s: %u epoch flows, %s of %s, on %s (%u GPUs)\n", run->input,
+                    run->flows->nflows, run->epochs->coll->name,
+                    ccl_format_bytes(r->size_bytes, a, sizeof(a)), run->topo->name,
+                    run->topo->nranks);
+    text_constants(run, out);
+    ccl_text_printf(out, "  time   %s us", ccl_i_us(r->time_s, a, sizeof(a)));
+    ccl_text_printf(out, " (last arrival; the plan claims %s us)\n",
+                    ccl_i_us(run->epochs->finish_s, a, sizeof(a)));
+    ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
+                    ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
+    ccl_text_printf(out, "  %llu transmissions, each link one by one in the plan's order, %s\n",
+                    (unsigned long long)r->flows,
+                    run->unicast ? "switches do not copy" : "switches copy");
+}
+
 ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text_t *out,
                             ccl_error_t *err) {
     const ccl_sim_result_t *r = run->result;
     char a[64];
-    char b[64];
 
     if (!r) {
         ccl_text_printf(out, "refused: %s is invalid: %s: %s\n", run->input,
@@ -345,53 +403,10 @@ ccl_status_t ccl_i_run_text(const ccl_report_run_t *run, uint32_t rows, ccl_text
     if (r->deadlock)
         return text_deadlock(run, out, err);
     if (run->program) {
-        ccl_text_printf(out, "%s: %s of %s on %s (%u GPUs)\n", run->input, run->program->coll->name,
-                        ccl_format_bytes(run->options->size_bytes, a, sizeof(a)), run->topo->name,
-                        run->topo->nranks);
-        text_constants(run, out);
-        if (run->program->origin[0])
-            ccl_text_printf(out, "  origin %s\n", run->program->origin);
-        ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, a, sizeof(a)));
-        if (run->bound)
-            ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
-                            ccl_i_us(run->bound->time_s, a, sizeof(a)),
-                            ccl_bound_by_name(run->bound->by),
-                            ccl_i_gap_text(r->time_s, run->bound->time_s, b, sizeof(b)));
-        ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
-                        ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
-        ccl_text_printf(
-            out, "  busbw  %s GB/s (algbw x %.4g)\n", ccl_i_GBps(r->busbw_GBps * 1e9, a, sizeof(a)),
-            ccl_collective_busbw_factor(run->program->coll->kind, run->program->nranks));
-        ccl_text_printf(out, "  %u micro-batch%s of %s a chunk, %s level, %s sharing, %s\n",
-                        r->batches, r->batches == 1 ? "" : "es",
-                        short_bytes(r->chunk_bytes, b, sizeof(b)),
-                        ccl_i_granularity_name(run->options->granularity),
-                        ccl_i_sharing_name(run->options->sharing), run->program->proto);
-        ccl_text_printf(out, "  %s transfers, %s slices, %u thread blocks",
-                        ccl_i_count(r->transfers, a, sizeof(a)),
-                        ccl_i_count(r->flows, b, sizeof(b)), r->ntbs);
-        if (r->skipped_batches)
-            ccl_text_printf(out, ", %llu micro-batches passed over in steady state",
-                            (unsigned long long)r->skipped_batches);
-        ccl_text_printf(out, "\n");
-        text_usage(run, out);
-        if (!run->verdict)
-            ccl_text_printf(out, "  not verified\n");
+        text_program(run, out);
         CCL_TRY(ccl_i_run_spread_text(run, out, err));
     } else if (run->epochs) {
-        ccl_text_printf(out, "%s: %u epoch flows, %s of %s, on %s (%u GPUs)\n", run->input,
-                        run->flows->nflows, run->epochs->coll->name,
-                        ccl_format_bytes(r->size_bytes, a, sizeof(a)), run->topo->name,
-                        run->topo->nranks);
-        text_constants(run, out);
-        ccl_text_printf(out, "  time   %s us", ccl_i_us(r->time_s, a, sizeof(a)));
-        ccl_text_printf(out, " (last arrival; the plan claims %s us)\n",
-                        ccl_i_us(run->epochs->finish_s, a, sizeof(a)));
-        ccl_text_printf(out, "  algbw  %s GB/s (size / time)\n",
-                        ccl_i_GBps(r->algbw_GBps * 1e9, a, sizeof(a)));
-        ccl_text_printf(out, "  %llu transmissions, each link one by one in the plan's order, %s\n",
-                        (unsigned long long)r->flows,
-                        run->unicast ? "switches do not copy" : "switches copy");
+        text_epochs(run, out);
     } else {
         ccl_text_printf(out, "%s: %u flows on %s (%u GPUs), %s sharing\n", run->input,
                         run->flows->nflows, run->topo->name, run->topo->nranks,

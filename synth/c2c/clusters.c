@@ -167,6 +167,58 @@ static ccl_status_t choose_parts(vendor_t *vendors, uint32_t n, uint32_t ncluste
     return CCL_OK;
 }
 
+/* What vendor v has on server s: bytes per second, and GPUs. */
+static double share_of(const ccl_i_cluster_t *c, const uint32_t *group, uint32_t v, uint32_t s,
+                       const double *weight, uint32_t *gpus_out) {
+    double Bps = 0;
+    uint32_t gpus = 0;
+    for (uint32_t i = c->first[s]; i < c->first[s + 1]; i++)
+        if (group[c->ranks[i]] == v)
+            gpus++, Bps += weight[c->ranks[i]];
+    *gpus_out = gpus;
+    return Bps;
+}
+
+/* part[r] of vendor v's ranks: servers in turn. */
+static void fill_parts(const ccl_i_cluster_t *c, const uint32_t *group, uint32_t v,
+                       const vendor_t *vendor, const double *weight, uint32_t *part) {
+    uint32_t now = 0, left = vendor->nservers;
+    double before = 0;
+    for (uint32_t s = 0; s < c->nservers; s++) {
+        uint32_t gpus;
+        double Bps = share_of(c, group, v, s, weight, &gpus);
+        if (!gpus)
+            continue;
+        /* The next part begins where the middle of this server lies beyond this one's end, and
+           where as many servers are left as parts. */
+        double end = vendor->Bps * (now + 1) / vendor->parts;
+        if (before > 0 && now + 1 < vendor->parts &&
+            (before + Bps / 2 > end || left <= vendor->parts - now - 1))
+            now++;
+        for (uint32_t i = c->first[s]; i < c->first[s + 1]; i++)
+            if (group[c->ranks[i]] == v)
+                part[c->ranks[i]] = now;
+        before += Bps;
+        left--;
+    }
+}
+
+/* group[r] = cluster, numbered by lowest rank. @return how many; 0: no memory */
+static uint32_t number_clusters(uint32_t n, const uint32_t *part, uint32_t *group) {
+    uint32_t total = 0, *vendor = malloc(n * sizeof *vendor);
+    if (!vendor)
+        return 0;
+    memcpy(vendor, group, n * sizeof *vendor);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t q = 0;
+        while (q < r && (vendor[q] != vendor[r] || part[q] != part[r]))
+            q++;
+        group[r] = q < r ? group[q] : total++;
+    }
+    free(vendor);
+    return total;
+}
+
 /* group[r] = cluster of r: servers of a vendor in turn, until a part has its share. */
 static ccl_status_t split(const ccl_i_cluster_t *c, const double *weight, uint32_t nclusters,
                           uint32_t *group, uint32_t *total_out, ccl_error_t *err) {
@@ -180,54 +232,18 @@ static ccl_status_t split(const ccl_i_cluster_t *c, const double *weight, uint32
     }
     for (uint32_t v = 0; v < nvendors; v++)
         for (uint32_t s = 0; s < c->nservers; s++) {
-            double Bps = 0;
-            uint32_t gpus = 0;
-            for (uint32_t i = c->first[s]; i < c->first[s + 1]; i++)
-                if (group[c->ranks[i]] == v)
-                    gpus++, Bps += weight[c->ranks[i]];
+            uint32_t gpus;
+            double Bps = share_of(c, group, v, s, weight, &gpus);
             vendors[v].nservers += gpus > 0;
             vendors[v].Bps += Bps;
         }
     ccl_status_t status = choose_parts(vendors, nvendors, nclusters, err);
-    for (uint32_t v = 0; status == CCL_OK && v < nvendors; v++) {
-        uint32_t now = 0, left = vendors[v].nservers;
-        double before = 0;
-        for (uint32_t s = 0; s < c->nservers; s++) {
-            double Bps = 0;
-            uint32_t gpus = 0;
-            for (uint32_t i = c->first[s]; i < c->first[s + 1]; i++)
-                if (group[c->ranks[i]] == v)
-                    gpus++, Bps += weight[c->ranks[i]];
-            if (!gpus)
-                continue;
-            /* The next part begins where the middle of this server lies beyond this one's end, and
-               where as many servers are left as parts. */
-            double end = vendors[v].Bps * (now + 1) / vendors[v].parts;
-            if (before > 0 && now + 1 < vendors[v].parts &&
-                (before + Bps / 2 > end || left <= vendors[v].parts - now - 1))
-                now++;
-            for (uint32_t i = c->first[s]; i < c->first[s + 1]; i++)
-                if (group[c->ranks[i]] == v)
-                    part[c->ranks[i]] = now;
-            before += Bps;
-            left--;
-        }
-    }
+    for (uint32_t v = 0; status == CCL_OK && v < nvendors; v++)
+        fill_parts(c, group, v, &vendors[v], weight, part);
     if (status == CCL_OK) {
-        /* Numbers by lowest rank. */
-        uint32_t *vendor = malloc(n * sizeof *vendor);
-        if (vendor) {
-            memcpy(vendor, group, n * sizeof *vendor);
-            for (uint32_t r = 0; r < n; r++) {
-                uint32_t q = 0;
-                while (q < r && (vendor[q] != vendor[r] || part[q] != part[r]))
-                    q++;
-                group[r] = q < r ? group[q] : total++;
-            }
-        } else {
+        total = number_clusters(n, part, group);
+        if (total == 0)
             status = ccl_fail_nomem(err);
-        }
-        free(vendor);
     }
     free(vendors);
     free(part);

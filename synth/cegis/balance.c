@@ -269,6 +269,67 @@ static int highest_first(const void *a, const void *b) {
     return x->hop < y->hop ? -1 : x->hop > y->hop;
 }
 
+/** Step from which roots have their chunks, and how much is below each node of each tree. */
+static void measure(const trees_t *t, uint32_t *since, uint32_t *height) {
+    const ccl_i_cegis_problem_t *p = t->p;
+    memset(since, 0xff, (size_t)p->nchunks * t->n * sizeof *since);
+    for (uint32_t k = 0; k < p->nchunks; k++) {
+        if (p->chunks[k].ntargets)
+            since[(size_t)k * t->n + p->chunks[k].root] = 0;
+        for (uint32_t v = 0; v < t->n; v++) {
+            uint32_t far = 0;
+            for (uint32_t u = v; u != CCL_NONE; u = parent_of(t, k, u), far++) {
+                size_t at = (size_t)k * t->n + u;
+                height[at] = far > height[at] ? far : height[at];
+            }
+        }
+    }
+}
+
+/** A schedule in the making; hops and left are what this step has room for. */
+typedef struct schedule_state {
+    const trees_t *t;
+    pending_t *todo;
+    size_t len; /* of todo */
+    uint32_t *since, *hops, *left;
+} schedule_state_t;
+
+static bool goes_now(const schedule_state_t *s, const pending_t *todo, uint32_t step) {
+    const ccl_i_exchange_t *x = s->t->p->x;
+    const ccl_i_hop_t *hop = &x->hops[todo->hop];
+    bool goes = s->since[(size_t)todo->chunk * s->t->n + hop->src] <= step && s->hops[todo->hop];
+    for (uint32_t u = hop->first_use; goes && u < hop->first_use + hop->nuses; u++)
+        goes = s->left[x->uses[u].resource] >= x->uses[u].times;
+    return goes;
+}
+
+/** What fits into one step leaves todo. @retval CCL_ERR_NOMEM */
+static ccl_status_t fill_step(schedule_state_t *s, uint32_t step, ccl_i_cegis_plan_t *out,
+                              ccl_error_t *err) {
+    const ccl_i_exchange_t *x = s->t->p->x;
+    size_t kept = 0;
+    memcpy(s->hops, s->t->p->capacity->hop_chunks, x->nhops * sizeof *s->hops);
+    memcpy(s->left, s->t->p->capacity->resource_chunks, x->nresources * sizeof *s->left);
+    for (size_t i = 0; i < s->len; i++) {
+        const pending_t todo = s->todo[i];
+        const ccl_i_hop_t *hop = &x->hops[todo.hop];
+        if (!goes_now(s, &todo, step)) {
+            s->todo[kept++] = todo;
+            continue;
+        }
+        s->hops[todo.hop]--;
+        for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++)
+            s->left[x->uses[u].resource] -= x->uses[u].times;
+        s->since[(size_t)todo.chunk * s->t->n + hop->dst] = step + 1;
+        if (!ccl_grow(&out->sends, &out->cap, out->len + 1, sizeof *out->sends))
+            return ccl_fail_nomem(err);
+        out->sends[out->len++] = (ccl_i_cegis_send_t){todo.chunk, todo.hop, step};
+        out->nsteps = step + 1;
+    }
+    s->len = kept;
+    return CCL_OK;
+}
+
 /** Trees in steps within capacities: what has most below it first. */
 static ccl_status_t schedule(const trees_t *t, ccl_i_cegis_plan_t *out, ccl_error_t *err) {
     const ccl_i_cegis_problem_t *p = t->p;
@@ -284,54 +345,21 @@ static ccl_status_t schedule(const trees_t *t, ccl_i_cegis_plan_t *out, ccl_erro
         status = ccl_fail_nomem(err);
         goto end;
     }
-    memset(since, 0xff, pairs * sizeof *since);
-    for (uint32_t k = 0; k < p->nchunks; k++) {
-        if (p->chunks[k].ntargets)
-            since[(size_t)k * t->n + p->chunks[k].root] = 0;
-        for (uint32_t v = 0; v < t->n; v++) {
-            uint32_t far = 0;
-            for (uint32_t u = v; u != CCL_NONE; u = parent_of(t, k, u), far++) {
-                size_t at = (size_t)k * t->n + u;
-                height[at] = far > height[at] ? far : height[at];
-            }
-        }
-    }
+    measure(t, since, height);
     for (size_t at = 0; at < pairs; at++) {
         if (t->into[at] != CCL_NONE)
             todo[len++] = (pending_t){(uint32_t)(at / t->n), t->into[at], height[at]};
     }
     qsort(todo, len, sizeof *todo, highest_first);
+    schedule_state_t state = {t, todo, len, since, hops, left};
     out->len = 0;
-    for (uint32_t step = 0; len; step++) {
-        size_t kept = 0;
-        memcpy(hops, p->capacity->hop_chunks, x->nhops * sizeof *hops);
-        memcpy(left, p->capacity->resource_chunks, x->nresources * sizeof *left);
-        for (size_t i = 0; i < len; i++) {
-            const ccl_i_hop_t *hop = &x->hops[todo[i].hop];
-            size_t row = (size_t)todo[i].chunk * t->n;
-            bool goes = since[row + hop->src] <= step && hops[todo[i].hop];
-            for (uint32_t u = hop->first_use; goes && u < hop->first_use + hop->nuses; u++)
-                goes = left[x->uses[u].resource] >= x->uses[u].times;
-            if (!goes) {
-                todo[kept++] = todo[i];
-                continue;
-            }
-            hops[todo[i].hop]--;
-            for (uint32_t u = hop->first_use; u < hop->first_use + hop->nuses; u++)
-                left[x->uses[u].resource] -= x->uses[u].times;
-            since[row + hop->dst] = step + 1;
-            if (!ccl_grow(&out->sends, &out->cap, out->len + 1, sizeof *out->sends)) {
-                status = ccl_fail_nomem(err);
-                goto end;
-            }
-            out->sends[out->len++] = (ccl_i_cegis_send_t){todo[i].chunk, todo[i].hop, step};
-            out->nsteps = step + 1;
-        }
-        if (kept == len) {
+    for (uint32_t step = 0; state.len; step++) {
+        size_t before = state.len;
+        CCL_TRY_GOTO(fill_step(&state, step, out, err), status, end);
+        if (state.len == before) {
             status = ccl_fail(err, CCL_ERR_INTERNAL, "nothing can be sent in step %u", step);
             goto end;
         }
-        len = kept;
     }
 end:
     free(todo);

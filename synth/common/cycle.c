@@ -166,6 +166,32 @@ static double narrowest(const ccl_i_graph_t *g, const uint32_t *path, bool cycle
     return least;
 }
 
+/* A path or cycle of hops at least this wide, by one of some starts. @param walk  room for a walk
+   @param count  room of the search */
+static ccl_status_t try_width(search_t *s, double width, bool shuffle, uint32_t *walk,
+                              uint32_t *count, bool *found, ccl_error_t *err) {
+    uint32_t m = s->g->m;
+    *found = false;
+    for (uint32_t restart = 0; restart < (s->cycle ? CYCLE_RESTARTS : PATH_RESTARTS) && !*found;
+         restart++) {
+        s->shuffle = restart > 0 || shuffle;
+        if (s->cycle && restart % 3 == 2) {
+            uint32_t len = 0;
+            CCL_TRY(ccl_i_walk_find(s->g, width, ccl_rng_next(&s->rng) | 1, walk, &len, err));
+            if (len == m) {
+                memcpy(s->path, walk, m * sizeof *walk);
+                *found = true;
+            }
+            continue;
+        }
+        s->budget = 40 * (uint64_t)m + 400;
+        *found = search_run(s, count, count + m + 2);
+        if (s->dense && !*found)
+            break;
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t end, bool cycle,
                              double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
                              ccl_error_t *err) {
@@ -193,26 +219,8 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t en
         make_adjacency(&s, widths[i]);
         if (!all_reached(&s, false) || (cycle && !all_reached(&s, true)))
             continue; /* no path this wide */
-        bool found = false;
-        for (uint32_t restart = 0; restart < (cycle ? CYCLE_RESTARTS : PATH_RESTARTS) && !found;
-             restart++) {
-            s.shuffle = restart > 0 || variant > 0;
-            if (cycle && restart % 3 == 2) {
-                uint32_t len = 0;
-                CCL_TRY_GOTO(
-                    ccl_i_walk_find(g, widths[i], ccl_rng_next(&s.rng) | 1, walk, &len, err),
-                    status, end);
-                if (len == m) {
-                    memcpy(path, walk, m * sizeof *path);
-                    found = true;
-                }
-                continue;
-            }
-            s.budget = 40 * (uint64_t)m + 400;
-            found = search_run(&s, count, count + m + 2);
-            if (s.dense && !found)
-                break;
-        }
+        bool found;
+        CCL_TRY_GOTO(try_width(&s, widths[i], variant > 0, walk, count, &found, err), status, end);
         if (found) {
             *bottleneck_out = m > 1 ? narrowest(g, path, cycle) : widths[i];
             break;
@@ -296,9 +304,44 @@ static bool insert_once(grow_t *w) {
     return true;
 }
 
+/* Start as a two-node cycle over a link both ways; insertion turns it into a real one.
+   @return nodes that are not in it */
+static uint32_t start_walk(grow_t *w, uint32_t first) {
+    uint32_t m = w->g->m;
+    w->in[first] = 1;
+    w->next[first] = first;
+    for (uint32_t i = 1; i < m; i++) {
+        uint32_t v = (first + i) % m;
+        if (edge(w, first, v) && edge(w, v, first)) {
+            w->in[v] = 1;
+            w->next[first] = v;
+            w->next[v] = first;
+            return m - 2;
+        }
+    }
+    return m - 1;
+}
+
+/* A node that is left, there and back from a node of the walk. @return false: there is none */
+static bool detour(grow_t *w, uint32_t *walk, uint32_t *len) {
+    for (uint32_t i = 0; i < *len; i++) {
+        for (uint32_t x = 0; x < w->g->m; x++) {
+            if (w->in[x] || !edge(w, walk[i], x) || !edge(w, x, walk[i]))
+                continue;
+            memmove(walk + i + 3, walk + i + 1, (*len - i - 1) * sizeof *walk);
+            walk[i + 1] = x;
+            walk[i + 2] = walk[i];
+            *len += 2;
+            w->in[x] = 1;
+            return true;
+        }
+    }
+    return false;
+}
+
 ccl_status_t ccl_i_walk_find(const ccl_i_graph_t *g, double threshold, uint64_t variant,
                              uint32_t *walk, uint32_t *len_out, ccl_error_t *err) {
-    uint32_t m = g->m, first = 0, left = m;
+    uint32_t m = g->m, first = 0, left;
     grow_t w = {.g = g, .threshold = threshold};
     w.next = malloc(m * sizeof *w.next);
     w.in = calloc(m, 1);
@@ -311,19 +354,7 @@ ccl_status_t ccl_i_walk_find(const ccl_i_graph_t *g, double threshold, uint64_t 
     ccl_rng_init(&w.rng, variant);
     if (variant)
         first = ccl_rng_below(&w.rng, m);
-    w.in[first] = 1;
-    w.next[first] = first;
-    left--;
-    /* Start as a two-node cycle over a link both ways; insertion turns it into a real one. */
-    for (uint32_t i = 1; i < m && left == m - 1; i++) {
-        uint32_t v = (first + i) % m;
-        if (edge(&w, first, v) && edge(&w, v, first)) {
-            w.in[v] = 1;
-            w.next[first] = v;
-            w.next[v] = first;
-            left--;
-        }
-    }
+    left = start_walk(&w, first);
     while (left) {
         uint32_t before = left;
         if (insert_once(&w)) {
@@ -339,24 +370,8 @@ ccl_status_t ccl_i_walk_find(const ccl_i_graph_t *g, double threshold, uint64_t 
         walk[len++] = v;
         v = w.next[v];
     } while (v != first);
-    /* What is left: there and back from a node of the walk. */
-    for (bool moved = true; left && moved;) {
-        moved = false;
-        for (uint32_t i = 0; i < len && !moved; i++) {
-            for (uint32_t x = 0; x < m; x++) {
-                if (w.in[x] || !edge(&w, walk[i], x) || !edge(&w, x, walk[i]))
-                    continue;
-                memmove(walk + i + 3, walk + i + 1, (len - i - 1) * sizeof *walk);
-                walk[i + 1] = x;
-                walk[i + 2] = walk[i];
-                len += 2;
-                w.in[x] = 1;
-                left--;
-                moved = true;
-                break;
-            }
-        }
-    }
+    while (left && detour(&w, walk, &len))
+        left--;
     *len_out = left ? 0 : len;
     free(w.next);
     free(w.in);

@@ -218,6 +218,43 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
     return line;
 }
 
+/* Of the first n, those whose estimate is that of c. */
+static uint32_t count_alike(const ccl_i_sketches_t *sketches, const ccl_i_candidate_t *items,
+                            uint32_t n, const ccl_i_candidate_t *c) {
+    bool solves = ccl_i_mix_solved(sketches, c->mix);
+    uint32_t alike = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const ccl_i_candidate_t *other = &items[k];
+
+        alike += fabs(other->estimate_s - c->estimate_s) <= 1e-9 * c->estimate_s &&
+                 other->channels == c->channels && other->parts == c->parts &&
+                 ccl_i_mix_solved(sketches, other->mix) == solves;
+    }
+    return alike;
+}
+
+/* Chains in a line join the first n: no estimate shows how much flows that share links lose; in a
+   line few share one. @return how many there are now */
+static uint32_t add_lines(ccl_i_candidates_t *all, race_t *race, uint32_t n) {
+    uint32_t chains = 0;
+
+    for (size_t i = n; race->space->port && i < all->n && chains < ALIKE; i++) {
+        ccl_i_candidate_t c = all->items[i];
+
+        if (c.net != CCL_I_SHAPE_CHAIN || c.wide || c.mix->n > 1 ||
+            !in_line(race->space, &race->sketches->items[c.mix->sketch[0]]) ||
+            race->transfers + c.transfers > POLICY.simulated)
+            continue;
+        chains++;
+        c.line = true;
+        race->transfers += c.transfers;
+        memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
+        all->items[n++] = c;
+    }
+    return n;
+}
+
 /*
  * Those worth a simulation come to the front: near the first, few of those whose estimates do not
  * tell them apart, together not too long.
@@ -225,7 +262,7 @@ static bool in_line(const ccl_i_space_t *space, const ccl_i_sketch_t *sketch) {
 static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_sketch_run_t *run,
                           ccl_error_t *err) {
     double limit_s, *transfers = &race->transfers;
-    uint32_t n = 0, counted = 0, chains = 0, large = 0;
+    uint32_t n = 0, counted = 0, large = 0;
 
     /* All that the user gave, and as many of the others as ever. */
     while (n < all->n && all->items[n].mix->given)
@@ -235,20 +272,11 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
     limit_s = given < all->n ? all->items[given].estimate_s * (1 + run->within) : 0;
     for (size_t i = given; i < all->n && n - given < run->most; i++) {
         ccl_i_candidate_t c = all->items[i];
-        uint32_t alike = 0;
         bool same = false, trees_alone = c.transfers > POLICY.trees_alone && !reduces(race);
-        bool solves = ccl_i_mix_solved(race->sketches, c.mix);
 
         if (c.estimate_s > limit_s)
             continue; /* those that are too wide come last, whatever their estimate */
-        for (uint32_t k = 0; k < n; k++) {
-            const ccl_i_candidate_t *other = &all->items[k];
-
-            alike += fabs(other->estimate_s - c.estimate_s) <= 1e-9 * c.estimate_s &&
-                     other->channels == c.channels && other->parts == c.parts &&
-                     ccl_i_mix_solved(race->sketches, other->mix) == solves;
-        }
-        if (alike >= ALIKE)
+        if (count_alike(race->sketches, all->items, n, &c) >= ALIKE)
             continue;
         CCL_TRY(ccl_i_candidate_sign(race->space, race->sketches, &c, !trees_alone, err));
         for (uint32_t k = 0; k < n; k++)
@@ -277,21 +305,7 @@ static ccl_status_t worth(ccl_i_candidates_t *all, race_t *race, const ccl_i_ske
         memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
         all->items[n++] = c;
     }
-    /* No estimate shows how much flows that share links lose; in a line few share one. */
-    for (size_t i = n; race->space->port && i < all->n && chains < ALIKE; i++) {
-        ccl_i_candidate_t c = all->items[i];
-
-        if (c.net != CCL_I_SHAPE_CHAIN || c.wide || c.mix->n > 1 ||
-            !in_line(race->space, &race->sketches->items[c.mix->sketch[0]]) ||
-            *transfers + c.transfers > POLICY.simulated)
-            continue;
-        chains++;
-        c.line = true;
-        *transfers += c.transfers;
-        memmove(all->items + n + 1, all->items + n, (i - n) * sizeof c);
-        all->items[n++] = c;
-    }
-    race->n = n;
+    race->n = add_lines(all, race, n);
     return CCL_OK;
 }
 
@@ -801,6 +815,41 @@ static ccl_status_t decide(const race_t *race, uint32_t *best, ccl_error_t *err)
     return CCL_OK;
 }
 
+/* What follows from the run; who races and on what is set. */
+static void race_init(race_t *race, const ccl_i_sketch_run_t *run) {
+    const ccl_collective_t *want = race->want;
+
+    race->within = fmax(POLICY.fine_within, 1 + run->within);
+    race->costs.size_bytes = run->size_bytes;
+    race->costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
+    if (want->kind == CCL_ALLREDUCE)
+        race->costs.chunk_bytes /= race->space->topo->nranks; /* a chunk of every root */
+    race->rounds = (ccl_i_race_t){.ctx = race->ctx,
+                                  .topo = race->space->topo,
+                                  .routes = race->given,
+                                  .clusters = true,
+                                  .phase = "simulate",
+                                  .make = make_one,
+                                  .time = time_one,
+                                  .user = race,
+                                  .times_only = true,
+                                  .make_until_s = run->until_s};
+}
+
+/* The winner's schedule, and what it is made of. */
+static ccl_status_t take(const race_t *race, const ccl_i_candidate_t *best, ccl_i_chosen_t *chosen,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    chosen->mix = best->mix;
+    chosen->channels = best->channels;
+    chosen->cuts = best->cuts;
+    chosen->apart = best->apart;
+    chosen->flows = best->flow_bytes > 0;
+    memcpy(chosen->shapes, best->shapes, sizeof chosen->shapes);
+    CCL_TRY(ccl_i_candidate_make(race->ctx, race->space, race->sketches, best, race->cluster,
+                                 race->want, out, err));
+    return ccl_i_sketch_origin(race->sketches, best->mix, (*out)->origin, err);
+}
+
 ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
                                  const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
                                  ccl_routes_t *routes, const ccl_collective_t *want,
@@ -822,21 +871,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
     const ccl_i_racer_t *own;
     ccl_status_t status;
 
-    race.within = fmax(POLICY.fine_within, 1 + run->within);
-    race.costs.size_bytes = run->size_bytes;
-    race.costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
-    if (want->kind == CCL_ALLREDUCE)
-        race.costs.chunk_bytes /= space->topo->nranks; /* a chunk of every root */
-    race.rounds = (ccl_i_race_t){.ctx = ctx,
-                                 .topo = space->topo,
-                                 .routes = routes,
-                                 .clusters = true,
-                                 .phase = "simulate",
-                                 .make = make_one,
-                                 .time = time_one,
-                                 .user = &race,
-                                 .times_only = true,
-                                 .make_until_s = run->until_s};
+    race_init(&race, run);
     CCL_TRY_GOTO(ccl_i_race_racer(&race.rounds, &own, err), status, end);
     race.cluster = own->cluster;
     if (channels == 0)
@@ -859,16 +894,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *spac
         CCL_TRY_GOTO(decide(&race, &best, err), status, end);
     if (run->stats)
         run->stats->candidates += all.n;
-    chosen->mix = all.items[best].mix;
-    chosen->channels = all.items[best].channels;
-    chosen->cuts = all.items[best].cuts;
-    chosen->apart = all.items[best].apart;
-    chosen->flows = all.items[best].flow_bytes > 0;
-    memcpy(chosen->shapes, all.items[best].shapes, sizeof chosen->shapes);
-    status =
-        ccl_i_candidate_make(ctx, space, sketches, &all.items[best], race.cluster, want, out, err);
-    if (status == CCL_OK)
-        status = ccl_i_sketch_origin(sketches, all.items[best].mix, (*out)->origin, err);
+    status = take(&race, &all.items[best], chosen, out, err);
     for (uint32_t i = 0; status == CCL_OK && i < race.n; i++) {
         (*out)->limited |= all.items[i].late;
         if (run->stats)

@@ -274,11 +274,53 @@ static void grow_sub(ccl_i_grower_t *g, const ccl_i_sub_t *sub, uint32_t source,
     }
 }
 
+/* Who serves whom in a group. */
+typedef struct serving {
+    uint32_t *sources, *receivers; /* room for all ranks in sources */
+    uint32_t ns, nr;
+    uint32_t start; /* receivers are served from this one on */
+    uint32_t n;     /* steps of a round */
+    bool flood;     /* in rounds: those that have it by then serve, too */
+} serving_t;
+
+/* From holders where a hop leads there, else from those that have it by then. */
+static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t stage, uint32_t step,
+                        uint32_t turn) {
+    uint32_t left = s->nr;
+
+    for (uint32_t round = 0; left; round++) {
+        uint32_t before = left, holders = s->ns;
+
+        for (uint32_t i = 0; i < s->nr; i++) {
+            uint32_t hop = CCL_NONE, dst = s->receivers[(s->start + i) % s->nr], src;
+
+            if (g->got[dst])
+                continue;
+            src = best_source(g, s->sources, s->ns, dst,
+                              g->space->topo->rank_local_index[dst] + turn, &hop);
+            if (src == CCL_NONE)
+                continue;
+            reach(g, src, dst, hop, stage, step + round * s->n + i);
+            left--;
+        }
+        if (left == before || !s->flood)
+            return; /* another dimension's business */
+        for (uint32_t i = 0; i < s->nr; i++) {
+            uint32_t rank = s->receivers[i];
+
+            if (g->got[rank] == stage + 2 && g->step[rank] >= step + round * s->n &&
+                holders < g->space->topo->nranks)
+                s->sources[holders++] = rank;
+        }
+        s->ns = holders;
+    }
+}
+
 static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl_i_reach_t how,
                        const ccl_i_sub_t *sub, ccl_i_shape_t shape, uint32_t stage, uint32_t step,
                        uint32_t turn) {
     uint32_t *sources = g->list, *receivers = g->list + g->space->topo->nranks;
-    uint32_t ns = 0, nr = 0, start = 0, left;
+    uint32_t ns = 0, nr = 0, start = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t got = g->got[ranks[i]];
@@ -312,34 +354,8 @@ static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl
         grow_chain(g, sources[0], receivers, nr, start, ccl_i_chain_length(shape, nr), turn, stage,
                    step))
         return;
-    /* From holders where a hop leads there, else from those that have it by then. */
-    left = nr;
-    for (uint32_t round = 0; left; round++) {
-        uint32_t before = left, holders = ns;
-
-        for (uint32_t i = 0; i < nr; i++) {
-            uint32_t hop = CCL_NONE, dst = receivers[(start + i) % nr], src;
-
-            if (g->got[dst])
-                continue;
-            src = best_source(g, sources, ns, dst, g->space->topo->rank_local_index[dst] + turn,
-                              &hop);
-            if (src == CCL_NONE)
-                continue;
-            reach(g, src, dst, hop, stage, step + round * n + i);
-            left--;
-        }
-        if (left == before || how != CCL_I_REACH_FLOOD)
-            return; /* another dimension's business */
-        for (uint32_t i = 0; i < nr; i++) {
-            uint32_t rank = receivers[i];
-
-            if (g->got[rank] == stage + 2 && g->step[rank] >= step + round * n &&
-                holders < g->space->topo->nranks)
-                sources[holders++] = rank;
-        }
-        ns = holders;
-    }
+    serving_t serving = {sources, receivers, ns, nr, start, n, how == CCL_I_REACH_FLOOD};
+    grow_rounds(g, &serving, stage, step, turn);
 }
 
 bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *shapes,

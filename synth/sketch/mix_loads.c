@@ -134,6 +134,52 @@ static double fill_of(const ccl_i_space_t *s, double *level_load) {
     return serial - busiest;
 }
 
+/* Loads and sends of one root in all its turns. @param load  [root class][resource], infinite where
+   the sketch does not reach all */
+static void load_root(const ccl_i_space_t *s, loader_t *l, const ccl_i_sketch_t *sketch, uint32_t r,
+                      uint32_t rotations, double *load) {
+    ccl_i_grower_t *g = &l->grower;
+
+    for (uint32_t turn = 0; turn < rotations; turn++) {
+        if (!ccl_i_grow(g, sketch, NULL, r, turn))
+            load[0] = INFINITY; /* does not work from every root */
+        add_load(s, g, l->weight, 1.0 / rotations,
+                 load + (size_t)s->root_class[r] * s->x.nresources);
+        if (turn == 0)
+            add_levels(s, g, l->weight, l->level, l->level_load[CCL_I_SHAPE_DIRECT]);
+        for (uint32_t k = 1; k < g->norder; k++) {
+            uint32_t hop = g->via[g->order[k]];
+
+            l->sends[hop] += (float)(s->scatter ? l->weight[g->order[k]] : 1) / (float)rotations;
+            l->turns[hop] |= 1u << turn % sketch->variants;
+        }
+    }
+}
+
+/* Transfers, waits and thread blocks from the sends of all roots, which become 0 again. */
+static void take_sends(const ccl_i_space_t *s, loader_t *l, ccl_i_sketch_t *sketch) {
+    uint32_t nranks = s->topo->nranks;
+
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    sketch->transfers = 0;
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        sketch->transfers += l->sends[h];
+        sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
+        sketch->fifo_s = fmax(sketch->fifo_s, l->sends[h] * s->slot_s[h]);
+        l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
+        l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
+        l->sends[h] = 0;
+    }
+    sketch->blocks = most_of(l->blocks, nranks);
+    memset(l->blocks, 0, nranks * sizeof *l->blocks);
+    for (uint32_t h = 0; h < s->x.nhops; h++) {
+        l->blocks[s->x.hops[h].src] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->blocks[s->x.hops[h].dst] += (uint32_t)__builtin_popcount(l->turns[h]);
+        l->turns[h] = 0;
+    }
+    sketch->turn_blocks = most_of(l->blocks, nranks);
+}
+
 static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     const loads_t *all = user;
     const ccl_i_space_t *s = all->space;
@@ -158,21 +204,7 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     for (uint32_t r = 0; r < nranks; r++) {
         if (s->root != CCL_NONE && r != s->root)
             continue;
-        for (uint32_t turn = 0; turn < rotations; turn++) {
-            if (!ccl_i_grow(g, sketch, NULL, r, turn))
-                load[0] = INFINITY; /* does not work from every root */
-            add_load(s, g, l->weight, 1.0 / rotations,
-                     load + (size_t)s->root_class[r] * s->x.nresources);
-            if (turn == 0)
-                add_levels(s, g, l->weight, l->level, l->level_load[CCL_I_SHAPE_DIRECT]);
-            for (uint32_t k = 1; k < g->norder; k++) {
-                uint32_t hop = g->via[g->order[k]];
-
-                l->sends[hop] +=
-                    (float)(s->scatter ? l->weight[g->order[k]] : 1) / (float)rotations;
-                l->turns[hop] |= 1u << turn % sketch->variants;
-            }
-        }
+        load_root(s, l, sketch, r, rotations, load);
         for (int net = CCL_I_SHAPE_CHAIN; chained && net < CCL_I_SHAPES; net++) {
             ccl_i_space_shapes(s, (ccl_i_shape_t)net, shapes);
             if (ccl_i_grow(g, sketch, shapes, r, 0))
@@ -186,24 +218,7 @@ static ccl_status_t load_one(uint32_t index, uint32_t worker, void *user, ccl_er
     for (int net = 0; net < CCL_I_SHAPES; net++)
         sketch->fill_s_per_byte[net] =
             fill_of(s, l->level_load[chained ? net : CCL_I_SHAPE_DIRECT]);
-    memset(l->blocks, 0, nranks * sizeof *l->blocks);
-    sketch->transfers = 0;
-    for (uint32_t h = 0; h < s->x.nhops; h++) {
-        sketch->transfers += l->sends[h];
-        sketch->busy_s = fmax(sketch->busy_s, l->sends[h] * s->overhead_s[h]);
-        sketch->fifo_s = fmax(sketch->fifo_s, l->sends[h] * s->slot_s[h]);
-        l->blocks[s->x.hops[h].src] += l->sends[h] > 0;
-        l->blocks[s->x.hops[h].dst] += l->sends[h] > 0;
-        l->sends[h] = 0;
-    }
-    sketch->blocks = most_of(l->blocks, nranks);
-    memset(l->blocks, 0, nranks * sizeof *l->blocks);
-    for (uint32_t h = 0; h < s->x.nhops; h++) {
-        l->blocks[s->x.hops[h].src] += (uint32_t)__builtin_popcount(l->turns[h]);
-        l->blocks[s->x.hops[h].dst] += (uint32_t)__builtin_popcount(l->turns[h]);
-        l->turns[h] = 0;
-    }
-    sketch->turn_blocks = most_of(l->blocks, nranks);
+    take_sends(s, l, sketch);
     return CCL_OK;
 }
 

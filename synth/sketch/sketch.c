@@ -227,14 +227,8 @@ static void count(ccl_sketch_stats_t *stats, const ccl_i_space_t *space,
     stats->mixes += mixes->n;
 }
 
-static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_collective_t *want,
-                               const ccl_synth_options_t *options, ccl_schedule_t **out,
-                               ccl_error_t *err) {
-    const ccl_i_sketch_limits_t limits = limits_of(&options->sketch);
-    ccl_sketch_stats_t unwanted = {0};
-    ccl_sketch_stats_t *stats = options->stats ? &options->stats->sketch : &unwanted;
-    const ccl_i_sketch_run_t run = {
+static ccl_i_sketch_run_t run_of(const ccl_synth_options_t *options, ccl_sketch_stats_t *stats) {
+    return (ccl_i_sketch_run_t){
         .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
         .channels = options->channels,
         .within = options->sketch.within > 0 ? options->sketch.within : WITHIN,
@@ -244,6 +238,37 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         .fine = options->size_bytes > 0 && options->channels == 0,
         .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0,
         .stats = stats};
+}
+
+static ccl_i_solve_options_t solve_of(const ccl_sketch_options_t *options,
+                                      const ccl_i_sketch_run_t *run) {
+    return (ccl_i_solve_options_t){.size_bytes = run->size_bytes,
+                                   .coarse = options->coarse > 0 ? options->coarse : COARSE,
+                                   .fine = options->fine > 0 ? options->fine : FINE,
+                                   .no_shapes = options->no_shapes,
+                                   .borrow = options->borrow,
+                                   .until_s = run->until_s,
+                                   .stats = run->stats};
+}
+
+static void log_counts(const ccl_ctx_t *ctx, const ccl_i_space_t *space, size_t nsketches,
+                       const ccl_i_sketch_stats_t *search, const ccl_i_mixes_t *mixes) {
+    ccl_log(ctx, CCL_LOG_DEBUG, "sketch",
+            "%u dimensions, %zu sketches (%llu visited, %llu isomorphic, %llu relayed), %zu mixes "
+            "of %llu",
+            space->ndimensions, nsketches, (unsigned long long)search->visited,
+            (unsigned long long)search->isomorphic, (unsigned long long)search->relayed, mixes->n,
+            (unsigned long long)mixes->tried);
+}
+
+static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                               ccl_routes_t *routes, const ccl_collective_t *want,
+                               const ccl_synth_options_t *options, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    const ccl_i_sketch_limits_t limits = limits_of(&options->sketch);
+    ccl_sketch_stats_t unwanted = {0};
+    ccl_sketch_stats_t *stats = options->stats ? &options->stats->sketch : &unwanted;
+    const ccl_i_sketch_run_t run = run_of(options, stats);
     ccl_symmetry_t *symmetry = NULL;
     ccl_i_space_t space = {0};
     ccl_i_sketches_t sketches = {0};
@@ -275,18 +300,11 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                      end);
     stats->search_s += lap(&from_s);
     cache = ccl_i_cache_dir(options->sketch.cache);
-    const ccl_i_solve_options_t solve = {
-        .size_bytes = run.size_bytes,
-        .coarse = options->sketch.coarse > 0 ? options->sketch.coarse : COARSE,
-        .fine = options->sketch.fine > 0 ? options->sketch.fine : FINE,
-        .no_shapes = options->sketch.no_shapes,
-        .cache = cache,
-        .borrow = options->sketch.borrow,
-        .given = given,
-        .search = !file || with_found,
-        .until_s = run.until_s,
-        .stats = stats,
-        .dropped = &dropped};
+    ccl_i_solve_options_t solve = solve_of(&options->sketch, &run);
+    solve.cache = cache;
+    solve.given = given;
+    solve.search = !file || with_found;
+    solve.dropped = &dropped;
     CCL_TRY_GOTO(ccl_i_sketch_solve(ctx, &space, routes, want, &solve, &sketches, &limited, err),
                  status, end);
     stats->solve_s += lap(&from_s);
@@ -295,18 +313,12 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                  status, end);
     stats->combine_s += lap(&from_s);
     count(stats, &space, &search, &mixes);
-    ccl_log(ctx, CCL_LOG_DEBUG, "sketch",
-            "%u dimensions, %zu sketches (%llu visited, %llu isomorphic, %llu relayed), %zu mixes "
-            "of %llu",
-            space.ndimensions, sketches.n, (unsigned long long)search.visited,
-            (unsigned long long)search.isomorphic, (unsigned long long)search.relayed, mixes.n,
-            (unsigned long long)mixes.tried);
+    log_counts(ctx, &space, sketches.n, &search, &mixes);
     dropped += mixes.dropped;
-    if (mixes.n == 0 && dropped)
-        status = ccl_fail_nomem(err);
-    else if (mixes.n == 0)
-        status =
-            ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs", topo->nranks);
+    if (mixes.n == 0)
+        status = dropped ? ccl_fail_nomem(err)
+                         : ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
+                                    topo->nranks);
     else
         status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,
                                      out, err);
