@@ -202,6 +202,82 @@ static ccl_status_t in_parts(const ccl_schedule_t *schedule, uint32_t parts, ccl
     return CCL_OK;
 }
 
+/** A schedule that may be done in parts, and the order that it has. */
+typedef struct whole {
+    const ccl_schedule_t *schedule; /* NULL: none, or equal to another */
+    ccl_i_order_of_t order;
+} whole_t;
+
+/* The order found: the program that was simulated with it when its blocks fit. */
+static ccl_status_t consider_order(choice_t *c, ccl_i_ordered_t *o, const ccl_schedule_t *ordered,
+                                   ccl_i_try_t as, ccl_error_t *err) {
+    bool taken = false;
+    if (!o->timed.run)
+        return consider(c, ordered, as, 0, &taken, err);
+    if (ccl_i_check_blocks(o->timed.program, c->options, NULL) == CCL_OK) {
+        c->best = o->timed;
+        c->taken = as;
+        o->timed = (ccl_timed_program_t){NULL, NULL};
+    }
+    return CCL_OK;
+}
+
+/* A schedule in parts, spread as the best is. @param unspread  it is tried without that too. */
+static ccl_status_t consider_parts(choice_t *c, whole_t whole, ccl_i_try_t as, bool unspread,
+                                   bool *taken_out, ccl_error_t *err) {
+    ccl_schedule_t *split = NULL;
+    as.order = whole.order;
+    as.most = c->most;
+    CCL_TRY(in_parts(whole.schedule, as.parts, &split, err));
+    ccl_status_t status = consider(c, split, as, PARTS, taken_out, err);
+    as.most = 1;
+    if (status == CCL_OK && unspread && c->most > 1) /* parts may do what spreading did */
+        status = consider(c, split, as, PARTS, taken_out, err);
+    ccl_schedule_destroy(split);
+    return status;
+}
+
+/* More and more parts while they are faster. *best: the whole schedule of the best so far. */
+static ccl_status_t consider_more_parts(choice_t *c, const whole_t wholes[3], ccl_i_try_t as,
+                                        double batches, const ccl_schedule_t **best,
+                                        ccl_error_t *err) {
+    enum { MOST_PARTS = 16 };
+    uint32_t fewest = batches < 4 ? 2 : 4;
+    for (as.parts = fewest; as.parts <= MOST_PARTS && as.parts <= batches; as.parts *= 4) {
+        bool better = false;
+        for (int k = 0; k < 3; k++) {
+            const ccl_schedule_t *whole = wholes[k].schedule;
+            bool taken = false;
+            if (!whole || (as.parts > fewest && whole != *best)) /* the first show which suits */
+                continue;
+            CCL_TRY(consider_parts(c, wholes[k], as, as.parts == fewest, &taken, err));
+            *best = taken ? whole : *best;
+            better = better || taken;
+        }
+        if (!better)
+            break;
+    }
+    return CCL_OK;
+}
+
+/* The order given, and the orders in parts. *best: as above. */
+static ccl_status_t consider_others(choice_t *c, const ccl_schedule_t *given,
+                                    const ccl_i_ordered_t *o, double batches,
+                                    const ccl_schedule_t **best, ccl_error_t *err) {
+    const ccl_schedule_t *ordered = *best;
+    bool differ = !ccl_schedule_equal(given, ordered), taken = false;
+    const whole_t wholes[] = {
+        {differ || ordered != given ? ordered : NULL, o->schedule ? o->order : CCL_I_ORDER_GIVEN},
+        {differ ? given : NULL, CCL_I_ORDER_GIVEN},
+        {o->unturned, o->unturned_order}};
+    ccl_i_try_t as = {
+        .order = CCL_I_ORDER_GIVEN, .parts = 1, .most = UINT16_MAX, .fits = true, .wider = false};
+    if (differ)
+        CCL_TRY(consider(c, given, as, WIDE, &taken, err));
+    *best = taken ? given : *best;
+    return consider_more_parts(c, wholes, as, batches, best, err);
+}
+
 /*
  * State allocation at task level. Task level does the transfers of a connection one after the
  * other, each for all micro-batches. That costs where several have their data at the same time
@@ -215,32 +291,18 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
                                 ccl_i_ordered_t *o, const ccl_lower_options_t *options,
                                 const ccl_i_lower_how_t *how, ccl_timed_program_t *out,
                                 uint32_t *pipelines, ccl_error_t *err) {
-    enum { MOST_PARTS = 16 };
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
-    ccl_schedule_t *split = NULL;
-    const ccl_schedule_t *ordered = o->schedule ? o->schedule : given;
-    const struct {
-        const ccl_schedule_t *schedule;
-        ccl_i_order_of_t order;
-    } orders[] = {{ordered, o->schedule ? o->order : CCL_I_ORDER_GIVEN},
-                  {given, CCL_I_ORDER_GIVEN},
-                  {o->unturned, o->unturned_order}};
+    const ccl_schedule_t *ordered = o->schedule ? o->schedule : given, *best = ordered;
     bool hpds = options->order == CCL_ORDER_HPDS, taken = false;
-    bool differ = hpds && !ccl_schedule_equal(given, ordered);
     double bytes, batches = options->batches;
     ccl_status_t status = CCL_OK;
-    ccl_i_try_t as = {.order = orders[0].order, .parts = 1, .most = 1, .fits = true};
+    ccl_i_try_t as = {
+        .order = o->schedule ? o->order : CCL_I_ORDER_GIVEN, .parts = 1, .most = 1, .fits = true};
     plain.allocation = CCL_ALLOCATE_CONNECTION;
     if (!options->batches)
         batches = ccl_lower_batches(given, options->topo, how->proto, options->size_bytes, &bytes);
-    if (o->timed.run && ccl_i_check_blocks(o->timed.program, &plain, NULL) == CCL_OK) {
-        c.best = o->timed;
-        c.taken = as;
-        o->timed = (ccl_timed_program_t){NULL, NULL};
-    } else if (!o->timed.run) {
-        CCL_TRY_GOTO(consider(&c, ordered, as, 0, &taken, err), status, end);
-    }
+    CCL_TRY_GOTO(consider_order(&c, o, ordered, as, err), status, end);
     bool few = batches * given->ntransfers <= ccl_i_lower_most_sends(options);
     bool printed = options->order == CCL_ORDER_HPDS_PRINTED;
     as.most = UINT16_MAX;
@@ -248,37 +310,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     if (!printed && (few || !options->rough))
         CCL_TRY_GOTO(consider(&c, ordered, as, WIDE, &taken, err), status, end);
     if (hpds && few && c.best.program) { /* else neither fits in parts */
-        const ccl_schedule_t *best = ordered;
-        uint32_t fewest = batches < 4 ? 2 : 4;
-        taken = false;
-        as.wider = false;
-        as.order = CCL_I_ORDER_GIVEN;
-        if (differ)
-            CCL_TRY_GOTO(consider(&c, given, as, WIDE, &taken, err), status, end);
-        best = taken ? given : best;
-        for (as.parts = fewest; as.parts <= MOST_PARTS && as.parts <= batches; as.parts *= 4) {
-            bool better = false;
-            for (int k = 0; k < 3; k++) {
-                const ccl_schedule_t *whole = orders[k].schedule;
-                if (!whole || (whole == given && !differ) ||
-                    (as.parts > fewest && whole != best)) /* the first show which order suits */
-                    continue;
-                taken = false;
-                as.order = orders[k].order;
-                as.most = c.most;
-                CCL_TRY_GOTO(in_parts(whole, as.parts, &split, err), status, end);
-                CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
-                as.most = 1;
-                if (as.parts == fewest && c.most > 1) /* parts may do what spreading did */
-                    CCL_TRY_GOTO(consider(&c, split, as, PARTS, &taken, err), status, end);
-                ccl_schedule_destroy(split);
-                split = NULL;
-                best = taken ? whole : best;
-                better = better || taken;
-            }
-            if (!better)
-                break;
-        }
+        CCL_TRY_GOTO(consider_others(&c, given, o, batches, &best, err), status, end);
         *pipelines = best == ordered ? *pipelines : 0;
     }
     if (!c.best.program) { /* merged it may fit */
@@ -292,7 +324,6 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
     *out = c.best;
     c.best = (ccl_timed_program_t){NULL, NULL};
 end:
-    ccl_schedule_destroy(split);
     ccl_timed_program_fini(&c.best);
     return status;
 }
@@ -355,26 +386,9 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
     return CCL_OK;
 }
 
-ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
-    CCL_OPTIONS_TRY(ccl_lower_options_t, options, err);
-    const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
-    ccl_lower_stats_t stats = {0};
-    ccl_routes_t *own_routes = NULL;
-    const ccl_schedule_t *given = schedule;
-    ccl_i_ordered_t ordered = {.order = CCL_I_ORDER_OTHER};
-    uint16_t *stage = NULL;
-    uint8_t *forwards = NULL;
-    ccl_status_t status = CCL_OK;
-    ccl_timed_program_t made = {NULL, NULL};
-    double start_s = ccl_now_s();
-    width_t width = {.most = 1};
-    ccl_lower_options_t full = options ? *options : defaults;
-    options = &full;
-    if (full.topo)
-        ccl_i_lower_fit(&full, full.topo);
-    if (options->run_out)
-        *options->run_out = NULL;
+/* How blocks are made, but for what the schedule itself says in its order. */
+static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
+                                const ccl_lower_options_t *options) {
     ccl_i_lower_how_t how = {.proto = options->proto ? options->proto : "Simple",
                              .out_of_place = options->out_of_place,
                              .no_fuse = options->no_fuse,
@@ -387,6 +401,92 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     how.joined = schedule->joined && options->order == CCL_ORDER_STEP && !how.task;
     if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)
         how.slots = LEAST_SLOTS;
+    return how;
+}
+
+/* The stage of each transfer, where stages are wanted. */
+static ccl_status_t find_stages(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                const ccl_lower_options_t *options, ccl_i_lower_how_t *how,
+                                uint16_t **stage, ccl_error_t *err) {
+    if (options->granularity != CCL_GRANULARITY_STAGE)
+        return CCL_OK;
+    *stage = calloc(schedule->ntransfers + (size_t)1, sizeof **stage);
+    if (!*stage)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_i_stages_find(ctx, schedule, how, options->stages, options->routes, *stage, err));
+    how->stage = *stage;
+    return CCL_OK;
+}
+
+/* Which transfers forward, where channels or an executor's rules depend on it. */
+static ccl_status_t find_forwarding(const ccl_schedule_t *schedule,
+                                    const ccl_lower_options_t *options, ccl_i_lower_how_t *how,
+                                    uint8_t **forwards, ccl_error_t *err) {
+    if (how->no_fuse ||
+        (options->allocation != CCL_ALLOCATE_CAPACITY && options->executor == CCL_EXECUTOR_ANY))
+        return CCL_OK;
+    *forwards = calloc(schedule->ntransfers + (size_t)1, 2);
+    if (!*forwards)
+        return ccl_fail_nomem(err);
+    CCL_TRY(ccl_i_find_forwarding(schedule, *forwards, err));
+    how->forwards = *forwards;
+    return CCL_OK;
+}
+
+/* All passes, for a schedule without groups. */
+static ccl_status_t lower_passes(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
+                                 const ccl_lower_options_t *options, ccl_i_lower_how_t how,
+                                 ccl_lower_stats_t *stats, ccl_timed_program_t *made,
+                                 ccl_error_t *err) {
+    const ccl_schedule_t *schedule = given;
+    ccl_i_ordered_t ordered = {.order = CCL_I_ORDER_OTHER};
+    uint16_t *stage = NULL;
+    uint8_t *forwards = NULL;
+    bool capacity = options->allocation == CCL_ALLOCATE_CAPACITY;
+    width_t width = {.most = capacity ? UINT16_MAX : 1};
+    ccl_status_t status = CCL_OK;
+    if (options->order != CCL_ORDER_STEP) {
+        how.ordered = false; /* steps are no rounds any more */
+        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, stats, err), status,
+                     end);
+        schedule = ordered.schedule;
+        ordered.taken = (ccl_i_try_t){.order = ordered.order, .parts = 1, .most = 1};
+    }
+    CCL_TRY_GOTO(find_stages(ctx, schedule, options, &how, &stage, err), status, end);
+    CCL_TRY_GOTO(find_forwarding(schedule, options, &how, &forwards, err), status, end);
+    if (options->allocation == CCL_ALLOCATE_STATE && how.task)
+        status = lower_state(ctx, given, &ordered, options, &how, made, &stats->pipelines, err);
+    else if (ordered.timed.run && !capacity && options->granularity != CCL_GRANULARITY_STAGE &&
+             options->executor == CCL_EXECUTOR_ANY)
+        status = finish_known(ctx, options, &ordered.timed, made, err);
+    else {
+        ccl_timed_program_fini(&ordered.timed);
+        status = lower_fitting(ctx, schedule, options, &how, width, &made->program, err);
+    }
+    if (status == CCL_OK)
+        tell_origin(given, options, ordered.taken, made->program);
+end:
+    free(stage);
+    free(forwards);
+    ccl_i_ordered_fini(&ordered);
+    return status;
+}
+
+ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                       const ccl_lower_options_t *options, ccl_program_t **out, ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_lower_options_t, options, err);
+    const ccl_lower_options_t defaults = CCL_LOWER_OPTIONS_INIT;
+    ccl_lower_stats_t stats = {0};
+    ccl_routes_t *own_routes = NULL;
+    ccl_status_t status = CCL_OK;
+    ccl_timed_program_t made = {NULL, NULL};
+    double start_s = ccl_now_s();
+    ccl_lower_options_t full = options ? *options : defaults;
+    options = &full;
+    if (full.topo)
+        ccl_i_lower_fit(&full, full.topo);
+    if (options->run_out)
+        *options->run_out = NULL;
     CCL_TRY(check_options(schedule, options, err));
     if (full.topo && !full.routes) {
         full.routes = own_routes = ccl_routes_create(full.topo);
@@ -397,48 +497,9 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
         status = ccl_i_lower_switch(ctx, schedule, &full, out, err);
         goto end;
     }
-    if (options->allocation == CCL_ALLOCATE_CAPACITY)
-        width.most = UINT16_MAX;
-    if (options->order != CCL_ORDER_STEP) {
-        how.ordered = false; /* steps are no rounds any more */
-        CCL_TRY_GOTO(ccl_i_lower_order(ctx, schedule, options, &how, &ordered, &stats, err), status,
-                     end);
-        schedule = ordered.schedule;
-        ordered.taken = (ccl_i_try_t){.order = ordered.order, .parts = 1, .most = 1};
-    }
-    if (options->granularity == CCL_GRANULARITY_STAGE) {
-        stage = calloc(schedule->ntransfers + (size_t)1, sizeof *stage);
-        if (!stage) {
-            status = ccl_fail_nomem(err);
-            goto end;
-        }
-        CCL_TRY_GOTO(
-            ccl_i_stages_find(ctx, schedule, &how, options->stages, options->routes, stage, err),
-            status, end);
-        how.stage = stage;
-    }
-    if (!how.no_fuse &&
-        (options->allocation == CCL_ALLOCATE_CAPACITY || options->executor != CCL_EXECUTOR_ANY)) {
-        forwards = calloc(schedule->ntransfers + (size_t)1, 2);
-        if (!forwards) {
-            status = ccl_fail_nomem(err);
-            goto end;
-        }
-        CCL_TRY_GOTO(ccl_i_find_forwarding(schedule, forwards, err), status, end);
-        how.forwards = forwards;
-    }
-    if (options->allocation == CCL_ALLOCATE_STATE && how.task)
-        status = lower_state(ctx, given, &ordered, options, &how, &made, &stats.pipelines, err);
-    else if (ordered.timed.run && options->allocation != CCL_ALLOCATE_CAPACITY &&
-             options->granularity != CCL_GRANULARITY_STAGE && options->executor == CCL_EXECUTOR_ANY)
-        status = finish_known(ctx, options, &ordered.timed, &made, err);
-    else {
-        ccl_timed_program_fini(&ordered.timed);
-        status = lower_fitting(ctx, schedule, options, &how, width, &made.program, err);
-    }
-    if (status != CCL_OK)
-        goto end;
-    tell_origin(given, options, ordered.taken, made.program);
+    CCL_TRY_GOTO(
+        lower_passes(ctx, schedule, options, how_of(schedule, options), &stats, &made, err), status,
+        end);
     *out = made.program;
     made.program = NULL;
     if (options->run_out && made.run && !made.run->estimated && !made.run->known) {
@@ -449,10 +510,7 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
     if (options->stats)
         *options->stats = stats;
 end:
-    free(stage);
-    free(forwards);
     ccl_timed_program_fini(&made);
-    ccl_i_ordered_fini(&ordered);
     ccl_routes_destroy(own_routes);
     return status;
 }

@@ -153,6 +153,42 @@ static bool flows(ccl_order_flow_t flow, uint32_t batches) {
     return flow == CCL_ORDER_FLOW_YES || (flow == CCL_ORDER_FLOW_BY_PACE && many);
 }
 
+/** The order that is wanted. */
+typedef struct wish {
+    ccl_order_t order;
+    ccl_order_flow_t flow;
+    uint32_t batches;
+} wish_t;
+
+/* The order is found on the schedule reversed. */
+static bool turns(wish_t wish) {
+    return wish.flow >= CCL_ORDER_FLOW_REVERSED && wish.order == CCL_ORDER_HPDS;
+}
+
+/* The DAG's units in that order, with their pipelines. */
+static ccl_status_t find_rows(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                              ccl_i_dag_t *dag, ccl_i_conns_t *conns, wish_t wish, attempt_t *out,
+                              ccl_error_t *err) {
+    ccl_progress_t progress = {.phase = "order", .total = dag->nunits};
+    bool by_pace = wish.flow == CCL_ORDER_FLOW_BY_PACE && dag->nunits <= BOTH_WAYS;
+    ccl_status_t status;
+    if (wish.order == CCL_ORDER_RR)
+        status = ccl_i_order_rr(ctx, dag, out->row, err);
+    else if (turns(wish))
+        status = ccl_i_order_turned(ctx, schedule, dag, conns, wish.flow == CCL_ORDER_FLOW_REVERSED,
+                                    progress, out->row, out->pipelines, &out->npipelines, err);
+    else if (by_pace)
+        status = order_by_pace(ctx, dag, conns, wish.batches, out, err);
+    else
+        status = ccl_i_order_hpds(ctx, dag, conns, flows(wish.flow, wish.batches), progress,
+                                  out->row, out->pipelines, &out->npipelines, err);
+    if (status != CCL_OK)
+        return status;
+    bool twice = wish.order == CCL_ORDER_HPDS && by_pace;
+    progress.done = progress.total = dag->nunits * (twice ? (uint64_t)2 : 1);
+    return ccl_ctx_poll(ctx, &progress);
+}
+
 ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                      const ccl_topology_t *topo, ccl_routes_t *routes,
                                      ccl_order_t order, ccl_order_flow_t flow, uint32_t batches,
@@ -163,13 +199,13 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
     ccl_routes_t *own = NULL;
     ccl_schedule_t *result = NULL;
     double start_s = ccl_now_s(), analysed_s = start_s;
-    ccl_progress_t progress = {.phase = "order"};
     CCL_TRY(ccl_schedule_refuse_groups(schedule, "another order", err));
     CCL_TRY(check(schedule, topo, order, err));
     if (order == CCL_ORDER_HPDS_PRINTED) {
         order = CCL_ORDER_HPDS;
         flow = CCL_ORDER_FLOW_YES;
     }
+    wish_t wish = {order, flow, batches};
     size_t n = schedule->ntransfers + (size_t)1;
     attempt_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
     uint32_t *by_transfer = calloc(n, sizeof *by_transfer);
@@ -182,28 +218,10 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
             status = ccl_fail_nomem(err);
             goto end;
         }
-        bool turned = flow >= CCL_ORDER_FLOW_REVERSED && order == CCL_ORDER_HPDS;
-        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, turned, err), status, end);
+        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, turns(wish), err), status, end);
         CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, topo, routes, err), status, end);
         analysed_s = ccl_now_s();
-        progress.total = dag.nunits;
-        if (order == CCL_ORDER_RR)
-            status = ccl_i_order_rr(ctx, &dag, made.row, err);
-        else if (turned)
-            status =
-                ccl_i_order_turned(ctx, schedule, &dag, &conns, flow == CCL_ORDER_FLOW_REVERSED,
-                                   progress, made.row, made.pipelines, &made.npipelines, err);
-        else if (flow == CCL_ORDER_FLOW_BY_PACE && dag.nunits <= BOTH_WAYS)
-            status = order_by_pace(ctx, &dag, &conns, batches, &made, err);
-        else
-            status = ccl_i_order_hpds(ctx, &dag, &conns, flows(flow, batches), progress, made.row,
-                                      made.pipelines, &made.npipelines, err);
-        if (status != CCL_OK)
-            goto end;
-        bool twice =
-            order == CCL_ORDER_HPDS && flow == CCL_ORDER_FLOW_BY_PACE && dag.nunits <= BOTH_WAYS;
-        progress.done = progress.total = dag.nunits * (twice ? (uint64_t)2 : 1);
-        CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
+        CCL_TRY_GOTO(find_rows(ctx, schedule, &dag, &conns, wish, &made, err), status, end);
     }
     CCL_TRY_GOTO(rebuild(schedule, &dag, order == CCL_ORDER_STEP ? NULL : made.row, &result, err),
                  status, end);
