@@ -73,6 +73,43 @@ static ccl_collective_t *new_collective(ccl_collective_kind_t kind, uint32_t nra
     return coll;
 }
 
+/* A chunk of a block. @param all  all ranks, from which its sources and destinations are taken */
+static ccl_chunk_t chunk_of(ccl_collective_kind_t kind, uint32_t nranks, uint32_t root,
+                            uint32_t block, double share, const uint32_t *all) {
+    const uint32_t *src = all, *dst = all;
+    uint32_t nsrc = nranks, ndst = nranks;
+    switch (kind) {
+    case CCL_BROADCAST:
+        src = &all[root], nsrc = 1;
+        break;
+    case CCL_REDUCE:
+        dst = &all[root], ndst = 1;
+        break;
+    case CCL_ALLGATHER:
+        src = &all[block], nsrc = 1;
+        break;
+    case CCL_GATHER:
+        src = &all[block], nsrc = 1, dst = &all[root], ndst = 1;
+        break;
+    case CCL_REDUCESCATTER:
+        dst = &all[block], ndst = 1;
+        break;
+    case CCL_SCATTER:
+        src = &all[root], nsrc = 1, dst = &all[block], ndst = 1;
+        break;
+    case CCL_ALLTOALL:
+        src = &all[block / nranks], nsrc = 1, dst = &all[block % nranks], ndst = 1;
+        break;
+    case CCL_SENDRECV:
+        src = &all[block], nsrc = 1, dst = &all[(block + 1) % nranks], ndst = 1;
+        break;
+    default:
+        break;
+    }
+    bool reduced = kind == CCL_ALLREDUCE || kind == CCL_REDUCESCATTER || kind == CCL_REDUCE;
+    return (ccl_chunk_t){share, src, dst, nsrc, ndst, reduced};
+}
+
 ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
                                    uint32_t chunks_per_block, uint32_t root, ccl_collective_t **out,
                                    ccl_error_t *err) {
@@ -107,41 +144,8 @@ ccl_status_t ccl_collective_create(ccl_collective_kind_t kind, uint32_t nranks,
     /* The largest buffer holds one block (allreduce ...) or n of them; sendrecv's one. */
     bool single = blocks == 1 || kind == CCL_SENDRECV;
     double share = 1.0 / (single ? (double)c : (double)n * (double)c);
-    for (uint32_t k = 0; k < total; k++) {
-        uint32_t block = (uint32_t)(k / c);
-        const uint32_t *src = all, *dst = all;
-        uint32_t nsrc = nranks, ndst = nranks;
-        switch (kind) {
-        case CCL_BROADCAST:
-            src = &all[root], nsrc = 1;
-            break;
-        case CCL_REDUCE:
-            dst = &all[root], ndst = 1;
-            break;
-        case CCL_ALLGATHER:
-            src = &all[block], nsrc = 1;
-            break;
-        case CCL_GATHER:
-            src = &all[block], nsrc = 1, dst = &all[root], ndst = 1;
-            break;
-        case CCL_REDUCESCATTER:
-            dst = &all[block], ndst = 1;
-            break;
-        case CCL_SCATTER:
-            src = &all[root], nsrc = 1, dst = &all[block], ndst = 1;
-            break;
-        case CCL_ALLTOALL:
-            src = &all[block / nranks], nsrc = 1, dst = &all[block % nranks], ndst = 1;
-            break;
-        case CCL_SENDRECV:
-            src = &all[block], nsrc = 1, dst = &all[(block + 1) % nranks], ndst = 1;
-            break;
-        default:
-            break;
-        }
-        bool reduced = kind == CCL_ALLREDUCE || kind == CCL_REDUCESCATTER || kind == CCL_REDUCE;
-        chunks[k] = (ccl_chunk_t){share, src, dst, nsrc, ndst, reduced};
-    }
+    for (uint32_t k = 0; k < total; k++)
+        chunks[k] = chunk_of(kind, nranks, root, (uint32_t)(k / c), share, all);
     *out = coll;
     return CCL_OK;
 }

@@ -378,6 +378,33 @@ static ccl_status_t place_shares(const ccl_program_builder_t *b, ccl_program_t *
     return CCL_OK;
 }
 
+/* What no program can be, whatever its steps are. */
+static ccl_status_t check_built(const ccl_program_builder_t *b, ccl_error_t *err) {
+    if (b->bad_rank)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "the program has a block, buffer or step of a rank or block that does "
+                        "not exist");
+    if (b->nsteps > CCL_I_MAX_TRANSFERS || b->ntbs > CCL_I_MAX_TRANSFERS)
+        return ccl_fail(err, CCL_ERR_INPUT, "too many steps or blocks: at most %u",
+                        CCL_I_MAX_TRANSFERS);
+    if (b->nchunks < 1)
+        return ccl_fail(err, CCL_ERR_INPUT, "the program has 0 chunks: at least 1 is needed");
+    if (strcmp(b->proto, "Simple") != 0 && strcmp(b->proto, "LL") != 0 &&
+        strcmp(b->proto, "LL128") != 0)
+        return ccl_fail(err, CCL_ERR_INPUT, "protocol '%.40s': Simple, LL or LL128 is needed",
+                        b->proto);
+    return CCL_OK;
+}
+
+/* As many as its blocks and steps use, or more where the builder was given a number. */
+static void count_channels(ccl_program_t *p, uint32_t given) {
+    p->nchannels = given ? given : 1;
+    for (uint32_t t = 0; t < p->ntbs; t++)
+        p->nchannels = p->tbs[t].channel >= p->nchannels ? p->tbs[t].channel + 1 : p->nchannels;
+    for (uint32_t i = 0; p->peers && i < p->nsteps; i++)
+        p->nchannels = p->peers[i].channel >= p->nchannels ? p->peers[i].channel + 1 : p->nchannels;
+}
+
 ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t **out,
                                         ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
@@ -385,27 +412,7 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     uint32_t n = b->coll->nranks;
     if (b->nomem)
         goto nomem;
-    if (b->bad_rank) {
-        status = ccl_fail(err, CCL_ERR_INPUT,
-                          "the program has a block, buffer or step of a rank or block that does "
-                          "not exist");
-        goto end;
-    }
-    if (b->nsteps > CCL_I_MAX_TRANSFERS || b->ntbs > CCL_I_MAX_TRANSFERS) {
-        status = ccl_fail(err, CCL_ERR_INPUT, "too many steps or blocks: at most %u",
-                          CCL_I_MAX_TRANSFERS);
-        goto end;
-    }
-    if (b->nchunks < 1) {
-        status = ccl_fail(err, CCL_ERR_INPUT, "the program has 0 chunks: at least 1 is needed");
-        goto end;
-    }
-    if (strcmp(b->proto, "Simple") != 0 && strcmp(b->proto, "LL") != 0 &&
-        strcmp(b->proto, "LL128") != 0) {
-        status = ccl_fail(err, CCL_ERR_INPUT, "protocol '%.40s': Simple, LL or LL128 is needed",
-                          b->proto);
-        goto end;
-    }
+    CCL_TRY_GOTO(check_built(b, err), status, end);
     p = calloc(1, sizeof *p);
     if (!p)
         goto nomem;
@@ -425,11 +432,7 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     memcpy(p->buffer_len, b->buffer_len, 3 * (size_t)n * sizeof *p->buffer_len);
     CCL_TRY_GOTO(place_shares(b, p, err), status, end);
     CCL_TRY_GOTO(check_program(p, err), status, end);
-    p->nchannels = b->nchannels ? b->nchannels : 1;
-    for (uint32_t t = 0; t < p->ntbs; t++)
-        p->nchannels = p->tbs[t].channel >= p->nchannels ? p->tbs[t].channel + 1 : p->nchannels;
-    for (uint32_t i = 0; p->peers && i < p->nsteps; i++)
-        p->nchannels = p->peers[i].channel >= p->nchannels ? p->peers[i].channel + 1 : p->nchannels;
+    count_channels(p, b->nchannels);
     if (!b->file_steps)
         derive_step_fields(p);
     p->coll = b->coll;

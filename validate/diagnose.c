@@ -114,6 +114,25 @@ static uint32_t working_nics(const desk_t *k, double ratio) {
     return n > 0 && n < k->nics && fabs(ratio * k->nics - n) <= NEAR ? n : 0;
 }
 
+/* Less than the NICs allow. */
+static const char *nics_slow(desk_t *k, const ccl_diagnosis_t *d) {
+    char text[300];
+    uint32_t works = working_nics(k, d->ratio);
+    if (works * 2 == k->nics)
+        snprintf(text, sizeof text, "half of what the NICs allow: %s idle (%u NICs a server)?",
+                 k->nics == 2 ? "one of two rails" : "every second rail", k->nics);
+    else if (works)
+        snprintf(text, sizeof text, "%u/%u of what the NICs allow: %u of %u rails idle?", works,
+                 k->nics, k->nics - works, k->nics);
+    else
+        snprintf(text, sizeof text, "%.0f %% of what the NICs allow: %s", 100 * d->ratio,
+                 d->ratio >= LINE_SHARE
+                     ? "as much as Slingshot and some cloud fabrics give; else congestion, "
+                       "slow PCIe?"
+                     : "GPUDirect RDMA off, congestion, slow PCIe?");
+    return say(k, text);
+}
+
 static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_prediction_t *other) {
     char text[300];
     const ccl_prediction_t *e = &d->expected;
@@ -125,22 +144,8 @@ static const char *too_slow(desk_t *k, const ccl_diagnosis_t *d, const ccl_predi
                  k->extra_s * 1e6);
         return say(k, text);
     }
-    if (d->limit == CCL_LIMIT_LINK && strcmp(e->link_kind, "net") == 0) {
-        uint32_t works = working_nics(k, d->ratio);
-        if (works * 2 == k->nics)
-            snprintf(text, sizeof text, "half of what the NICs allow: %s idle (%u NICs a server)?",
-                     k->nics == 2 ? "one of two rails" : "every second rail", k->nics);
-        else if (works)
-            snprintf(text, sizeof text, "%u/%u of what the NICs allow: %u of %u rails idle?", works,
-                     k->nics, k->nics - works, k->nics);
-        else
-            snprintf(text, sizeof text, "%.0f %% of what the NICs allow: %s", 100 * d->ratio,
-                     d->ratio >= LINE_SHARE
-                         ? "as much as Slingshot and some cloud fabrics give; else congestion, "
-                           "slow PCIe?"
-                         : "GPUDirect RDMA off, congestion, slow PCIe?");
-        return say(k, text);
-    }
+    if (d->limit == CCL_LIMIT_LINK && strcmp(e->link_kind, "net") == 0)
+        return nics_slow(k, d);
     if (other && d->limit != CCL_LIMIT_LATENCY) {
         snprintf(
             text, sizeof text,

@@ -131,11 +131,35 @@ static ccl_status_t holders_find(const sets_t *s, const blocks_t *b, bool enter,
     return CCL_OK;
 }
 
+/* A partition of k parts is the bound: which part each device is in.
+   @param split  [b->n] a block is in parts of one GPU   @param name  [b->n + 1] scratch */
+static ccl_status_t take_partition(sets_t *s, const blocks_t *b, const holders_t *h,
+                                   const uint8_t *split, uint32_t *name, ccl_bandwidth_bound_t *out,
+                                   ccl_error_t *err) {
+    const ccl_topology_t *topo = s->c->topo;
+    out->part = ccl_arena_alloc(&out->arena, topo->ndevices, sizeof *out->part);
+    if (!out->part)
+        return ccl_fail_nomem(err);
+    memset(out->part, 0xff, topo->ndevices * sizeof *out->part);
+    memset(name, 0xff, (b->n + (size_t)1) * sizeof *name);
+    uint32_t next = 0;
+    for (uint32_t r = 0; r < s->n; r++) {
+        uint32_t v = b->of[r];
+        bool together = v != CCL_NONE && !split[v];
+        if (together && name[v] == CCL_NONE)
+            name[v] = next++;
+        out->part[topo->rank_device[r]] = together ? name[v] : next++;
+    }
+    s->witness_apart = s->apart;
+    for (uint32_t v = 0; h && !s->apart && v < topo->ndevices; v++)
+        out->part[v] = h->of_switch[v] != CCL_NONE ? name[h->of_switch[v]] : out->part[v];
+    return CCL_OK;
+}
+
 /* A partition whose parts are blocks, whole or GPU by GPU: whichever makes sum / (k - 1) least. */
 static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *single,
                                const int64_t *whole, const holders_t *h, bool enter,
                                ccl_bandwidth_bound_t *out, ccl_error_t *err) {
-    const ccl_topology_t *topo = s->c->topo;
     int64_t *split_sum = calloc(b->n + (size_t)1, sizeof *split_sum);
     uint32_t *gpus = calloc(b->n + (size_t)1, sizeof *gpus);
     uint32_t *name = calloc(b->n + (size_t)1, sizeof *name);
@@ -179,24 +203,7 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
             out->nparts = k;
             out->nlinks = 0;
             s->entering = enter;
-            out->part = ccl_arena_alloc(&out->arena, topo->ndevices, sizeof *out->part);
-            if (!out->part) {
-                status = ccl_fail_nomem(err);
-                goto end;
-            }
-            memset(out->part, 0xff, topo->ndevices * sizeof *out->part);
-            memset(name, 0xff, (b->n + (size_t)1) * sizeof *name);
-            uint32_t next = 0;
-            for (uint32_t r = 0; r < s->n; r++) {
-                uint32_t v = b->of[r];
-                bool together = v != CCL_NONE && !split[v];
-                if (together && name[v] == CCL_NONE)
-                    name[v] = next++;
-                out->part[topo->rank_device[r]] = together ? name[v] : next++;
-            }
-            s->witness_apart = s->apart;
-            for (uint32_t v = 0; h && !s->apart && v < topo->ndevices; v++)
-                out->part[v] = h->of_switch[v] != CCL_NONE ? name[h->of_switch[v]] : out->part[v];
+            CCL_TRY_GOTO(take_partition(s, b, h, split, name, out, err), status, end);
         }
         for (uint32_t v = 0; v < b->n; v++)
             split[v] = gpus[v] > 0 && !(h && h->whole[v]) &&

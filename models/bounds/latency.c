@@ -78,6 +78,35 @@ static bool switch_hops(const ccl_topology_t *topo, const char *proto, double *h
     return made;
 }
 
+/* Earliest arrivals from one GPU, by Dijkstra's algorithm on a matrix. @param hop  [n][n] seconds
+   @param time, hops  [n] out   @param done  [n] scratch */
+static void arrivals(uint32_t n, const double *hop, uint32_t s, double start_s, double *time,
+                     uint32_t *hops, uint8_t *done) {
+    for (uint32_t v = 0; v < n; v++) {
+        time[v] = INFINITY;
+        hops[v] = 0;
+        done[v] = 0;
+    }
+    time[s] = start_s;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t u = CCL_NONE;
+        for (uint32_t v = 0; v < n; v++) {
+            if (!done[v] && time[v] < INFINITY && (u == CCL_NONE || time[v] < time[u]))
+                u = v;
+        }
+        if (u == CCL_NONE)
+            break;
+        done[u] = 1;
+        const double *row = hop + (size_t)u * n;
+        for (uint32_t v = 0; v < n; v++) {
+            if (time[u] + row[v] < time[v]) {
+                time[v] = time[u] + row[v];
+                hops[v] = hops[u] + 1;
+            }
+        }
+    }
+}
+
 ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const uint8_t *moves, const char *proto,
                                      ccl_latency_bound_t *out, ccl_error_t *err) {
@@ -116,29 +145,7 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
             any = d != s && (!moves || moves[(size_t)s * n + d]);
         if (!any)
             continue;
-        for (uint32_t v = 0; v < n; v++) {
-            time[v] = INFINITY;
-            hops[v] = 0;
-            done[v] = 0;
-        }
-        time[s] = ccl_model_launch_s(topo, s, proto);
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t u = CCL_NONE;
-            for (uint32_t v = 0; v < n; v++) {
-                if (!done[v] && time[v] < INFINITY && (u == CCL_NONE || time[v] < time[u]))
-                    u = v;
-            }
-            if (u == CCL_NONE)
-                break;
-            done[u] = 1;
-            const double *row = hop + (size_t)u * n;
-            for (uint32_t v = 0; v < n; v++) {
-                if (time[u] + row[v] < time[v]) {
-                    time[v] = time[u] + row[v];
-                    hops[v] = hops[u] + 1;
-                }
-            }
-        }
+        arrivals(n, hop, s, ccl_model_launch_s(topo, s, proto), time, hops, done);
         for (uint32_t d = 0; d < n; d++) {
             if (d != s && (!moves || moves[(size_t)s * n + d]) && time[d] < INFINITY &&
                 (out->from == CCL_NONE || time[d] + last_s > out->latency_s))

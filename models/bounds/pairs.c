@@ -143,6 +143,54 @@ static double route(pairs_t *p, uint32_t rank) {
     return cost;
 }
 
+/* Sources and lengths that are alike by symmetry are one. @param class_of  [nv + narcs] scratch */
+static void find_classes(pairs_t *p, uint32_t *class_of) {
+    const ccl_capacity_t *c = p->c;
+    size_t n = p->n, nv = p->nv, na = c->narcs;
+    memset(class_of, 0xff, (nv + na) * sizeof *class_of);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t v = c->topo->rank_device[r];
+        uint32_t orbit = p->have_symmetry ? p->symmetry.vertex_orbit[v] : v;
+        if (class_of[orbit] == CCL_NONE) {
+            class_of[orbit] = p->nsources;
+            p->source[p->nsources++] = r;
+        }
+        p->count[class_of[orbit]]++;
+    }
+    for (uint32_t a = 0; a < na; a++) {
+        uint32_t orbit = p->have_symmetry ? p->symmetry.arc_orbit[a] : a;
+        if (class_of[nv + orbit] == CCL_NONE)
+            class_of[nv + orbit] = p->nlengths++;
+        p->arc_class[a] = class_of[nv + orbit];
+        p->capacity[p->arc_class[a]] += (double)c->arcs[a].units;
+        p->widest = fmax(p->widest, (double)c->arcs[a].units);
+    }
+}
+
+static ccl_status_t sort_arcs(pairs_t *p, ccl_error_t *err) {
+    size_t nv = p->nv, na = p->c->narcs;
+    /* Arcs by tail, then by head. */
+    for (uint32_t a = 0; a < na; a++) {
+        p->first[tail(p, a) + 1]++;
+        p->first[nv + 1 + headof(p, a) + 1]++;
+    }
+    p->first[nv + 1] = 0;
+    for (uint32_t v = 0; v < nv; v++)
+        p->first[v + 1] += p->first[v];
+    p->first[nv + 1] = (uint32_t)na;
+    for (uint32_t v = 0; v < nv; v++)
+        p->first[nv + 2 + v] += p->first[nv + 1 + v];
+    uint32_t *at = ccl_arena_alloc(&p->arena, 2 * nv + 3, sizeof *at);
+    if (!at)
+        return ccl_fail_nomem(err);
+    memcpy(at, p->first, (2 * nv + 3) * sizeof *at);
+    for (uint32_t a = 0; a < na; a++) {
+        p->arcs[at[tail(p, a)]++] = a;
+        p->arcs[at[nv + 1 + headof(p, a)]++] = a;
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t prepare(pairs_t *p, ccl_error_t *err) {
     const ccl_capacity_t *c = p->c;
     ccl_arena_t *arena = &p->arena;
@@ -167,44 +215,8 @@ static ccl_status_t prepare(pairs_t *p, ccl_error_t *err) {
         CCL_TRY(ccl_automorphisms_find(&c->graph, CCL_NONE, &p->symmetry, err));
         p->have_symmetry = true;
     }
-    memset(class_of, 0xff, (nv + na) * sizeof *class_of);
-    for (uint32_t r = 0; r < n; r++) {
-        uint32_t v = c->topo->rank_device[r];
-        uint32_t orbit = p->have_symmetry ? p->symmetry.vertex_orbit[v] : v;
-        if (class_of[orbit] == CCL_NONE) {
-            class_of[orbit] = p->nsources;
-            p->source[p->nsources++] = r;
-        }
-        p->count[class_of[orbit]]++;
-    }
-    for (uint32_t a = 0; a < na; a++) {
-        uint32_t orbit = p->have_symmetry ? p->symmetry.arc_orbit[a] : a;
-        if (class_of[nv + orbit] == CCL_NONE)
-            class_of[nv + orbit] = p->nlengths++;
-        p->arc_class[a] = class_of[nv + orbit];
-        p->capacity[p->arc_class[a]] += (double)c->arcs[a].units;
-        p->widest = fmax(p->widest, (double)c->arcs[a].units);
-    }
-    /* Arcs by tail, then by head. */
-    for (uint32_t a = 0; a < na; a++) {
-        p->first[tail(p, a) + 1]++;
-        p->first[nv + 1 + headof(p, a) + 1]++;
-    }
-    p->first[nv + 1] = 0;
-    for (uint32_t v = 0; v < nv; v++)
-        p->first[v + 1] += p->first[v];
-    p->first[nv + 1] = (uint32_t)na;
-    for (uint32_t v = 0; v < nv; v++)
-        p->first[nv + 2 + v] += p->first[nv + 1 + v];
-    uint32_t *at = ccl_arena_alloc(arena, 2 * nv + 3, sizeof *at);
-    if (!at)
-        return ccl_fail_nomem(err);
-    memcpy(at, p->first, (2 * nv + 3) * sizeof *at);
-    for (uint32_t a = 0; a < na; a++) {
-        p->arcs[at[tail(p, a)]++] = a;
-        p->arcs[at[nv + 1 + headof(p, a)]++] = a;
-    }
-    return CCL_OK;
+    find_classes(p, class_of);
+    return sort_arcs(p, err);
 }
 
 /* Whole lengths: a small multiple that fits, else many bits. */
