@@ -192,18 +192,12 @@ end:
     return status;
 }
 
-/* Classes of arcs (and of groups without a vertex), and what each hop uses of them. */
-static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
-    ccl_i_pack_hops_t *x = f->out;
+/* Groups of each link l, as items: group[first[l]] to group[first[l + 1] - 1].
+   @param first  [nlinks + 2] zeros */
+static ccl_status_t list_groups(finder_t *f, uint32_t *first, uint32_t **group_out,
+                                ccl_error_t *err) {
     const ccl_capacity_t *c = f->c;
     const ccl_topology_t *topo = c->topo;
-    uint32_t nitems = c->narcs + c->nleft_groups;
-    size_t most = 0, at = 0;
-    uint32_t *class_of = ccl_arena_alloc(&f->scratch, nitems + (size_t)1, sizeof *class_of);
-    uint32_t *first = ccl_arena_alloc(&f->scratch, topo->nlinks + (size_t)2, sizeof *first);
-    if (!class_of || !first)
-        return ccl_fail_nomem(err);
-    /* Groups of each link, as items: arcs of groups first, then groups without a vertex. */
     for (uint32_t g = 0; g < topo->ngroups; g++) {
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
             first[topo->groups[g].links[i] + 2]++;
@@ -225,14 +219,16 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
         for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
             group[first[topo->groups[g].links[i] + 1]++] = item[g];
     }
-    for (uint32_t i = 0; i < nitems; i++) {
-        uint32_t lowest = ccl_set_find(f->arc_set, i);
-        class_of[i] = lowest == i ? x->nclasses++ : class_of[lowest];
-    }
-    x->class_Bps = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_Bps);
-    x->class_kappa = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_kappa);
-    if (!x->class_Bps || !x->class_kappa)
-        return ccl_fail_nomem(err);
+    *group_out = group;
+    return CCL_OK;
+}
+
+/* What a class carries, and how much it loses where flows share it. */
+static void rate_classes(finder_t *f, const uint32_t *class_of) {
+    ccl_i_pack_hops_t *x = f->out;
+    const ccl_capacity_t *c = f->c;
+    const ccl_topology_t *topo = c->topo;
+    uint32_t nitems = c->narcs + c->nleft_groups;
     for (uint32_t i = 0; i < nitems; i++) {
         double Bps = i >= c->narcs ? topo->groups[c->left_groups[i - c->narcs]].bandwidth_Bps
                                    : (c->arcs[i].link != CCL_NONE
@@ -245,7 +241,15 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
             x->contended = true;
         }
     }
-    uint32_t nl = topo->nlinks;
+}
+
+/* The classes that each hop uses: those of its links and of their groups. */
+static ccl_status_t list_uses(finder_t *f, const uint32_t *class_of, const uint32_t *first,
+                              const uint32_t *group, ccl_error_t *err) {
+    ccl_i_pack_hops_t *x = f->out;
+    const ccl_capacity_t *c = f->c;
+    size_t most = 0, at = 0;
+    uint32_t nl = c->topo->nlinks;
     for (uint32_t h = 0; h < x->nhops; h++) {
         for (uint32_t i = 0; i < f->nlinks[h]; i++) {
             uint32_t l = f->links[h][i] - (c->narcs - nl);
@@ -266,6 +270,31 @@ static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
         x->hops[h].nuses = (uint32_t)at - x->hops[h].first_use;
     }
     return CCL_OK;
+}
+
+/* Classes of arcs (and of groups without a vertex), and what each hop uses of them. */
+static ccl_status_t classify(finder_t *f, ccl_error_t *err) {
+    ccl_i_pack_hops_t *x = f->out;
+    const ccl_capacity_t *c = f->c;
+    const ccl_topology_t *topo = c->topo;
+    uint32_t nitems = c->narcs + c->nleft_groups;
+    uint32_t *group = NULL,
+             *class_of = ccl_arena_alloc(&f->scratch, nitems + (size_t)1, sizeof *class_of);
+    uint32_t *first = ccl_arena_alloc(&f->scratch, topo->nlinks + (size_t)2, sizeof *first);
+    if (!class_of || !first)
+        return ccl_fail_nomem(err);
+    /* Items: arcs of links and groups first, then groups without a vertex. */
+    CCL_TRY(list_groups(f, first, &group, err));
+    for (uint32_t i = 0; i < nitems; i++) {
+        uint32_t lowest = ccl_set_find(f->arc_set, i);
+        class_of[i] = lowest == i ? x->nclasses++ : class_of[lowest];
+    }
+    x->class_Bps = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_Bps);
+    x->class_kappa = ccl_arena_alloc(&x->arena, x->nclasses + (size_t)1, sizeof *x->class_kappa);
+    if (!x->class_Bps || !x->class_kappa)
+        return ccl_fail_nomem(err);
+    rate_classes(f, class_of);
+    return list_uses(f, class_of, first, group, err);
 }
 
 /* Do two hops use the same classes? */

@@ -341,32 +341,54 @@ static bool list_ways(splitter_t *s, uint32_t w, pairing_t *p) {
     return true;
 }
 
-static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
+/** What taking out a vertex changes, to try another way of it. */
+typedef struct kept {
+    int64_t *trees;
+    uint32_t *head;
+    way_t *ways;
+    size_t nways;
+} kept_t;
+
+static bool keep(const splitter_t *s, kept_t *k) {
     size_t all = (size_t)s->nv * s->nv;
+    k->nways = s->nways;
+    k->trees = malloc(all * sizeof *k->trees);
+    k->head = malloc(all * sizeof *k->head);
+    k->ways = malloc((k->nways + 1) * sizeof *k->ways);
+    if (!k->trees || !k->head || !k->ways)
+        return false;
+    memcpy(k->trees, s->trees, all * sizeof *k->trees);
+    memcpy(k->head, s->head, all * sizeof *k->head);
+    memcpy(k->ways, s->ways, k->nways * sizeof *k->ways);
+    return true;
+}
+
+static void put_back(splitter_t *s, uint32_t w, const kept_t *k) {
+    size_t all = (size_t)s->nv * s->nv;
+    memcpy(s->trees, k->trees, all * sizeof *k->trees);
+    memcpy(s->head, k->head, all * sizeof *k->head);
+    memcpy(s->ways, k->ways, k->nways * sizeof *k->ways);
+    s->nways = k->nways;
+    s->gone[w] = 0;
+}
+
+static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
     pairing_t p = {0};
-    int64_t *kept_trees = NULL;
-    uint32_t *kept_head = NULL;
-    way_t *kept_ways = NULL;
+    kept_t kept = {0};
     ccl_status_t status = CCL_OK;
     if (!list_ways(s, w, &p)) {
         status = ccl_fail_nomem(err);
         goto end;
     }
-    size_t cells = (size_t)p.nin * p.nout + 1, nways = s->nways;
+    size_t cells = (size_t)p.nin * p.nout + 1;
     p.arc = malloc(cells * sizeof *p.arc);
     p.distance = calloc(cells, sizeof *p.distance);
     p.trees = calloc(cells, sizeof *p.trees);
     p.most = calloc(cells, sizeof *p.most);
-    kept_trees = malloc(all * sizeof *kept_trees);
-    kept_head = malloc(all * sizeof *kept_head);
-    kept_ways = malloc((nways + 1) * sizeof *kept_ways);
-    if (!p.arc || !p.distance || !p.trees || !p.most || !kept_trees || !kept_head || !kept_ways) {
+    if (!p.arc || !p.distance || !p.trees || !p.most || !keep(s, &kept)) {
         status = ccl_fail_nomem(err);
         goto end;
     }
-    memcpy(kept_trees, s->trees, all * sizeof *kept_trees);
-    memcpy(kept_head, s->head, all * sizeof *kept_head);
-    memcpy(kept_ways, s->ways, nways * sizeof *kept_ways);
     bool done = false;
     for (int way = 0; way < 3 && !done; way++) {
         memset(p.most, 0, cells * sizeof *p.most);
@@ -384,11 +406,7 @@ static ccl_status_t take_out(splitter_t *s, uint32_t w, ccl_error_t *err) {
         done = s->nomem || feasible(s, NULL) || s->nomem;
         if (done)
             break;
-        memcpy(s->trees, kept_trees, all * sizeof *kept_trees);
-        memcpy(s->head, kept_head, all * sizeof *kept_head);
-        memcpy(s->ways, kept_ways, nways * sizeof *kept_ways);
-        s->nways = nways;
-        s->gone[w] = 0;
+        put_back(s, w, &kept);
     }
     if (s->nomem)
         status = ccl_fail_nomem(err);
@@ -403,9 +421,9 @@ end:
     free(p.distance);
     free(p.trees);
     free(p.most);
-    free(kept_trees);
-    free(kept_head);
-    free(kept_ways);
+    free(kept.trees);
+    free(kept.head);
+    free(kept.ways);
     return status;
 }
 
@@ -445,6 +463,50 @@ static ccl_status_t collect(splitter_t *s, ccl_i_pack_net_t *out, ccl_error_t *e
     return CCL_OK;
 }
 
+/* Each arc that carries trees is a way between its ends. @param degree  [nv] zeros; arcs of each
+   vertex, with or without trees */
+static ccl_status_t add_arcs(splitter_t *s, const int64_t *units, uint32_t *degree,
+                             ccl_error_t *err) {
+    const ccl_capacity_t *c = s->c;
+    size_t nv = s->nv;
+    for (uint32_t a = 0; a < c->narcs; a++) {
+        const ccl_capacity_arc_t *arc = &c->arcs[a];
+        uint32_t u = s->reversed ? arc->to : arc->from, v = s->reversed ? arc->from : arc->to;
+        degree[u]++;
+        degree[v]++;
+        if (units[a] == 0 || (rank_of(s, u) != CCL_NONE && rank_of(s, v) != CCL_NONE &&
+                              channel_of(s, u, v, &arc->link, 1) == CCL_NONE))
+            continue;
+        if (!ccl_grow(&s->ways, &s->cap_ways, s->nways + 1, sizeof *s->ways) ||
+            !ccl_grow(&s->links, &s->cap_links, s->nlinks + 1, sizeof *s->links))
+            return ccl_fail_nomem(err);
+        s->ways[s->nways] =
+            (way_t){s->head[u * nv + v], (uint32_t)s->nlinks, arc->link != CCL_NONE, units[a]};
+        if (arc->link != CCL_NONE)
+            s->links[s->nlinks++] = arc->link;
+        s->head[u * nv + v] = (uint32_t)s->nways++;
+        s->trees[u * nv + v] += units[a];
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t take_all_out(splitter_t *s, const uint32_t *degree, ccl_error_t *err) {
+    size_t nv = s->nv;
+    /* Devices with few links first: what hangs at a GPU before what joins servers. */
+    for (;;) {
+        uint32_t next = CCL_NONE;
+        for (uint32_t v = 0; v < nv; v++) {
+            if (!s->gone[v] && rank_of(s, v) == CCL_NONE &&
+                (next == CCL_NONE || degree[v] < degree[next]))
+                next = v;
+        }
+        if (next == CCL_NONE)
+            return CCL_OK;
+        CCL_TRY(ccl_ctx_poll(s->ctx, NULL));
+        CCL_TRY(take_out(s, next, err));
+    }
+}
+
 ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                               const ccl_capacity_t *c, const int64_t *units, const int64_t *roots,
                               bool reversed, ccl_i_pack_net_t *out, ccl_error_t *err) {
@@ -472,39 +534,8 @@ ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
     memset(s.head, 0xff, nv * nv * sizeof *s.head);
     for (uint32_t r = 0; r < s.n; r++)
         s.total += roots[r];
-    for (uint32_t a = 0; a < c->narcs; a++) {
-        const ccl_capacity_arc_t *arc = &c->arcs[a];
-        uint32_t u = reversed ? arc->to : arc->from, v = reversed ? arc->from : arc->to;
-        degree[u]++;
-        degree[v]++;
-        if (units[a] == 0 || (rank_of(&s, u) != CCL_NONE && rank_of(&s, v) != CCL_NONE &&
-                              channel_of(&s, u, v, &arc->link, 1) == CCL_NONE))
-            continue;
-        if (!ccl_grow(&s.ways, &s.cap_ways, s.nways + 1, sizeof *s.ways) ||
-            !ccl_grow(&s.links, &s.cap_links, s.nlinks + 1, sizeof *s.links)) {
-            status = ccl_fail_nomem(err);
-            goto end;
-        }
-        s.ways[s.nways] =
-            (way_t){s.head[u * nv + v], (uint32_t)s.nlinks, arc->link != CCL_NONE, units[a]};
-        if (arc->link != CCL_NONE)
-            s.links[s.nlinks++] = arc->link;
-        s.head[u * nv + v] = (uint32_t)s.nways++;
-        s.trees[u * nv + v] += units[a];
-    }
-    /* Devices with few links first: what hangs at a GPU before what joins servers. */
-    for (;;) {
-        uint32_t next = CCL_NONE;
-        for (uint32_t v = 0; v < nv; v++) {
-            if (!s.gone[v] && rank_of(&s, v) == CCL_NONE &&
-                (next == CCL_NONE || degree[v] < degree[next]))
-                next = v;
-        }
-        if (next == CCL_NONE)
-            break;
-        CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
-        CCL_TRY_GOTO(take_out(&s, next, err), status, end);
-    }
+    CCL_TRY_GOTO(add_arcs(&s, units, degree, err), status, end);
+    CCL_TRY_GOTO(take_all_out(&s, degree, err), status, end);
     status = collect(&s, out, err);
 end:
     free(s.trees);
