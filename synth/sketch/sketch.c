@@ -261,81 +261,107 @@ static void log_counts(const ccl_ctx_t *ctx, const ccl_i_space_t *space, size_t 
             (unsigned long long)mixes->tried);
 }
 
+/** One synthesis. */
+typedef struct work {
+    ccl_symmetry_t *symmetry;
+    ccl_i_space_t space;
+    ccl_i_sketches_t sketches;
+    ccl_i_sketch_stats_t search;
+    ccl_i_mixes_t mixes;
+    size_t given;  /* sketches of the user's, which come first */
+    bool searches; /* for more than the user gave */
+    bool limited;
+    uint64_t dropped;
+    ccl_sketch_stats_t *stats;
+    double from_s; /* of the lap */
+} work_t;
+
+/** The cluster's symmetry, and sketches: the user's, those found, or both. */
+static ccl_status_t find_sketches(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_collective_t *want,
+                                  const ccl_sketch_options_t *options, work_t *w,
+                                  ccl_error_t *err) {
+    const ccl_i_sketch_limits_t limits = limits_of(options);
+    const ccl_json_doc_t *file = options->added ? options->added : options->file;
+    bool with_found = false;
+
+    CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &w->symmetry, err));
+    CCL_TRY(ccl_i_space_init(&w->space, topo, routes, w->symmetry, want, err));
+    w->stats->symmetry_s += lap(&w->from_s);
+    if (file)
+        CCL_TRY(ccl_i_sketch_file_read(file, &w->space, &w->sketches, &w->mixes, &with_found, err));
+    with_found |= options->added != NULL;
+    w->given = w->sketches.n;
+    w->stats->given += w->given;
+    w->mixes.complete = w->mixes.n > 0 && !with_found;
+    w->searches = !file || with_found;
+    if (w->searches)
+        CCL_TRY(ccl_i_sketch_search(ctx, &w->space, &limits, &w->sketches, &w->search, err));
+    w->stats->search_s += lap(&w->from_s);
+    return CCL_OK;
+}
+
+/** Their sub-demands solved, and mixes of them. */
+static ccl_status_t solve_and_mix(const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                                  const ccl_collective_t *want, const ccl_synth_options_t *options,
+                                  const ccl_i_sketch_run_t *run, work_t *w, ccl_error_t *err) {
+    ccl_i_solve_options_t solve = solve_of(&options->sketch, run);
+    char *cache = ccl_i_cache_dir(options->sketch.cache);
+    ccl_status_t status;
+
+    solve.cache = cache;
+    solve.given = w->given;
+    solve.search = w->searches;
+    solve.dropped = &w->dropped;
+    status =
+        ccl_i_sketch_solve(ctx, &w->space, routes, want, &solve, &w->sketches, &w->limited, err);
+    free(cache);
+    if (status != CCL_OK)
+        return status;
+    w->stats->solve_s += lap(&w->from_s);
+    CCL_TRY(ccl_i_sketch_mixes(ctx, &w->space, &w->sketches, w->space.ndimensions,
+                               options->chunks ? options->chunks : MAX_PARTS, &w->mixes, err));
+    w->stats->combine_s += lap(&w->from_s);
+    count(w->stats, &w->space, &w->search, &w->mixes);
+    log_counts(ctx, &w->space, w->sketches.n, &w->search, &w->mixes);
+    w->dropped += w->mixes.dropped;
+    if (w->mixes.n > 0)
+        return CCL_OK;
+    return w->dropped ? ccl_fail_nomem(err)
+                      : ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
+                                 w->space.topo->nranks);
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    const ccl_i_sketch_limits_t limits = limits_of(&options->sketch);
     ccl_sketch_stats_t unwanted = {0};
     ccl_sketch_stats_t *stats = options->stats ? &options->stats->sketch : &unwanted;
     const ccl_i_sketch_run_t run = run_of(options, stats);
-    ccl_symmetry_t *symmetry = NULL;
-    ccl_i_space_t space = {0};
-    ccl_i_sketches_t sketches = {0};
-    ccl_i_sketch_stats_t search = {0};
-    ccl_i_mixes_t mixes = {0};
+    work_t w = {.stats = stats, .from_s = ccl_now_s()};
     ccl_i_chosen_t chosen = {0};
-    const ccl_json_doc_t *file =
-        options->sketch.added ? options->sketch.added : options->sketch.file;
-    bool with_found = false;
-    double from_s = ccl_now_s();
-    char *cache = NULL;
-    size_t given = 0;
-    bool limited = false;
-    uint64_t dropped = 0;
-    ccl_status_t status;
+    ccl_status_t status = find_sketches(ctx, topo, routes, want, &options->sketch, &w, err);
 
-    CCL_TRY(ccl_symmetry_find(ctx, topo, routes, &symmetry, err));
-    CCL_TRY_GOTO(ccl_i_space_init(&space, topo, routes, symmetry, want, err), status, end);
-    stats->symmetry_s += lap(&from_s);
-    if (file)
-        CCL_TRY_GOTO(ccl_i_sketch_file_read(file, &space, &sketches, &mixes, &with_found, err),
-                     status, end);
-    with_found |= options->sketch.added != NULL;
-    given = sketches.n;
-    stats->given += sketches.n;
-    mixes.complete = mixes.n > 0 && !with_found;
-    if (!file || with_found)
-        CCL_TRY_GOTO(ccl_i_sketch_search(ctx, &space, &limits, &sketches, &search, err), status,
-                     end);
-    stats->search_s += lap(&from_s);
-    cache = ccl_i_cache_dir(options->sketch.cache);
-    ccl_i_solve_options_t solve = solve_of(&options->sketch, &run);
-    solve.cache = cache;
-    solve.given = given;
-    solve.search = !file || with_found;
-    solve.dropped = &dropped;
-    CCL_TRY_GOTO(ccl_i_sketch_solve(ctx, &space, routes, want, &solve, &sketches, &limited, err),
-                 status, end);
-    stats->solve_s += lap(&from_s);
-    CCL_TRY_GOTO(ccl_i_sketch_mixes(ctx, &space, &sketches, space.ndimensions,
-                                    options->chunks ? options->chunks : MAX_PARTS, &mixes, err),
-                 status, end);
-    stats->combine_s += lap(&from_s);
-    count(stats, &space, &search, &mixes);
-    log_counts(ctx, &space, sketches.n, &search, &mixes);
-    dropped += mixes.dropped;
-    if (mixes.n == 0)
-        status = dropped ? ccl_fail_nomem(err)
-                         : ccl_fail(err, CCL_UNSUPPORTED, "sketch: no sketch reaches all %u GPUs",
-                                    topo->nranks);
-    else
-        status = ccl_i_sketch_choose(ctx, &space, &sketches, &mixes, routes, want, &run, &chosen,
-                                     out, err);
-    if (status == CCL_OK && options->sketch.write)
-        status = ccl_i_sketch_file_write(&space, want, run.size_bytes, &sketches, &chosen,
-                                         options->sketch.write, err);
-    stats->simulate_s += lap(&from_s);
     if (status == CCL_OK)
-        (*out)->limited |= limited || dropped;
+        status = solve_and_mix(ctx, routes, want, options, &run, &w, err);
+    if (status != CCL_OK)
+        goto end;
+    status = ccl_i_sketch_choose(ctx, &w.space, &w.sketches, &w.mixes, routes, want, &run, &chosen,
+                                 out, err);
+    if (status == CCL_OK && options->sketch.write)
+        status = ccl_i_sketch_file_write(&w.space, want, run.size_bytes, &w.sketches, &chosen,
+                                         options->sketch.write, err);
+    stats->simulate_s += lap(&w.from_s);
+    if (status == CCL_OK)
+        (*out)->limited |= w.limited || w.dropped;
     if (status == CCL_OK && options->stats)
-        options->stats->dropped += dropped;
+        options->stats->dropped += w.dropped;
 end:
-    free(cache);
-    free(mixes.items);
-    free(sketches.items);
-    ccl_i_space_fini(&space);
-    ccl_symmetry_destroy(symmetry);
+    free(w.mixes.items);
+    free(w.sketches.items);
+    ccl_i_space_fini(&w.space);
+    ccl_symmetry_destroy(w.symmetry);
     return status;
 }
 
