@@ -470,6 +470,22 @@ static ccl_status_t finish(const ccl_i_run_t *run, const ccl_sim_options_t *opti
     return tb_results(run, r) ? CCL_OK : ccl_fail_nomem(err);
 }
 
+/* What the run comes to: no time where it gave up, a report where it is stuck. */
+static ccl_status_t conclude(ccl_i_run_t *run, const ccl_sim_options_t *options,
+                             const ccl_i_fifos_t *fifos, ccl_sim_result_t *r, ccl_error_t *err) {
+    if (run->gave_up) {
+        r->time_s = INFINITY;
+        return CCL_OK;
+    }
+    if (run->nleft > 0) {
+        char text[400];
+        CCL_TRY(ccl_i_run_deadlock(run, fifos, options->cause, r, err));
+        ccl_i_deadlock_text(r->deadlock, text, sizeof(text));
+        return ccl_fail(err, CCL_DEADLOCK, "%s", text);
+    }
+    return finish(run, options, r, err);
+}
+
 ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                            const ccl_program_t *program, const ccl_sim_options_t *options,
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err) {
@@ -514,26 +530,11 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
     ccl_ctx_count(ctx, r->events);
     r->rate_changes = ccl_i_net_rate_changes(ccl_i_engine_net(run.engine));
     r->skipped_batches = run.skipped;
-    if (run.gave_up) {
-        r->time_s = INFINITY;
+    status = conclude(&run, options, &kinds.fifos, r, err);
+    if (status == CCL_OK || status == CCL_DEADLOCK) {
         *out = r;
         r = NULL;
-        status = CCL_OK;
-        goto done;
     }
-    if (run.nleft > 0) {
-        char text[400];
-        CCL_TRY_GOTO(ccl_i_run_deadlock(&run, &kinds.fifos, options->cause, r, err), status, done);
-        *out = r;
-        r = NULL;
-        ccl_i_deadlock_text((*out)->deadlock, text, sizeof(text));
-        status = ccl_fail(err, CCL_DEADLOCK, "%s", text);
-        goto done;
-    }
-    CCL_TRY_GOTO(finish(&run, options, r, err), status, done);
-    *out = r;
-    r = NULL;
-    status = CCL_OK;
 done:
     free(kinds.ends);
     free(links);

@@ -1,18 +1,25 @@
 #!/bin/sh
-# No source file is longer than 600 lines, no folder has more than 26 files: what is larger holds two topics and is
-# split. Exceptions have a name and a reason, and go when they are not needed any more.
+# No source file is longer than 600 lines, no function outside tests longer than 60, no folder has more than 26 files:
+# what is larger holds two topics and is split. Exceptions have a name and a reason, and go when they are not needed.
 # Usage: sizes.sh SOURCE-FOLDER
 set -eu
 source=$1
 most_lines=600
 most_files=26
+most_body=60
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
 say() { echo "$*"; bad=1; }
 
-# Files and folders that may be larger: PATH, a tab, the reason.
+# Files, folders and functions (PATH:NAME) that may be larger, a tab, the reason.
 cat >"$dir/allowed" <<'END'
+bench/cases/synth_links.c:bench	one table of cases and its loop
+lower/blocks/state.c:sort_steps	one topological sort: its queue frees three kinds of successors
+sim/fold_run.c:ccl_i_fold_tables	one table after the other
+sim/program.c:advance	the state machine of a thread block: its phases are read together
+sim/setup.c:make_work	one loop over steps: each field follows from those before it
+synth/packing/swap.c:ccl_i_pack_swap	its arrays
 synth/sketch/choose.c	the policy of sketch: its passes and their constants are read together
 synth/cegis/cegis.c	the settings that cegis tries: what it shares with z3.c is in files of its own already
 tests/cli	one script for each command and kind of output
@@ -34,6 +41,24 @@ too_large() {
     done
     find "$@" -type f | sed 's,/[^/]*$,,' | sort | uniq -c | awk -v most="$most_files" '
         $1 > most { print $2 "\t" $1 " files, " most " are the most" }'
+}
+
+# Functions below FOLDERS with too many lines from the one with the opening brace to that with the closing one.
+too_long() {
+    find "$@" -type f \( -name '*.c' -o -name '*.h' \) -exec awk -v most="$most_body" '
+        FNR == 1 { name = "" }
+        /^[A-Za-z_].*\(/ && !/[;}]$/ {
+            name = $0
+            sub(/\(.*/, "", name)
+            sub(/.*[ *]/, "", name)
+            start = 0
+        }
+        name != "" && !start && /\{( *\/\*.*)?$/ { start = FNR }
+        /^\}/ {
+            if (name != "" && start && FNR - start + 1 > most)
+                print FILENAME ":" name "\t" FNR - start + 1 " lines, " most " are the most"
+            name = ""
+        }' {} +
 }
 
 # Those that are not allowed, and exceptions that are not needed.
@@ -61,6 +86,17 @@ while [ $i -le $most_files ]; do
     [ $i -eq $most_files ] || [ $i -eq 0 ] || : >"$dir/tree/right/$i.c"
     i=$((i + 1))
 done
+for n in $((most_body - 2)) $((most_body - 1)); do
+    printf 'static int f_%s(int a,\n    int b) {\n' "$n"
+    yes '    a++;' | head -n "$n"
+    printf '}\n\nstatic int g(int a) { return a; }\n\nstatic const int t[] = {1,\n'
+    yes '    2,' | head -n $((most_body + 1))
+    printf '};\n'
+done >"$dir/tree/right/long.c"
+too_long "$dir/tree" >"$dir/found"
+[ "$(cat "$dir/found")" = "$dir/tree/right/long.c:f_59	61 lines, 60 are the most" ] ||
+    say "a long function passes, or another is refused: $(cat "$dir/found")"
+rm "$dir/tree/right/long.c"
 mv "$dir/allowed" "$dir/all"
 : >"$dir/allowed"
 too_large "$dir/tree" >"$dir/found"
@@ -75,6 +111,8 @@ cd "$source"
 modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt)
 # shellcheck disable=SC2086
 too_large $modules cli tests fuzz bench examples >"$dir/found"
+# shellcheck disable=SC2086
+too_long $modules cli fuzz bench examples >>"$dir/found"
 # shellcheck disable=SC2086
 [ "$(find $modules cli tests -name '*.c' | wc -l)" -ge 300 ] || say "the check sees only a part of the tree"
 found=$(check "$dir/found")
