@@ -95,7 +95,7 @@ static char *settings_of(const ccl_space_t *s, const char *with) {
     return ccl_space_settings(values);
 }
 
-/* Bytes, factors and real numbers, also in a file; what a wrong one is told. */
+/* Bytes, factors and real numbers, also in a file. */
 START_TEST(test_constants) {
     ccl_space_t *s = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
@@ -129,6 +129,15 @@ START_TEST(test_constants) {
         ccl_space_point(s, values);
         ck_assert_msg(isnan(values[knob("roots")]) == !counts, "%s", ccl_synth_all()[w]->name);
     }
+    ccl_space_destroy(s);
+}
+END_TEST
+
+/* What is wrong, and what would be right. */
+START_TEST(test_wrong_constants) {
+    ccl_space_t *s = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_space_create(&s, NULL), CCL_OK);
     static const char *const bad[][2] = {
         {"slice=0", "more than 0"},
         {"slice=64Q", "knob slice"},
@@ -253,6 +262,7 @@ int main(void) {
     TCase *t = tcase_create("space");
     tcase_add_test(t, test_values);
     tcase_add_test(t, test_constants);
+    tcase_add_test(t, test_wrong_constants);
     tcase_add_test(t, test_when);
     tcase_add_test(t, test_conditions);
     tcase_add_test(t, test_bad);

@@ -28,48 +28,48 @@ typedef struct expected {
     ccl_limit_t limit;         /* at 1 GiB */
 } expected_t;
 
+#define RAILS "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:2x25GB/s,1.3us fabric=rail"
+#define FOUR "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:4x25GB/s,1.3us fabric=rail"
+
+static const expected_t verdicts[] = {
+    {"as the model says", "dgx-h100", CCL_ALLREDUCE, 1, 0, "normal", "normal", CCL_LIMIT_LINK},
+    {"one of two rails", RAILS, CCL_ALLGATHER, 2, 0, "", "half of what the NICs allow: one of two",
+     CCL_LIMIT_LINK},
+    {"every second NIC", FOUR, CCL_ALLGATHER, 2, 0, "",
+     "half of what the NICs allow: every second rail idle (4 NICs", CCL_LIMIT_LINK},
+    {"three of four", FOUR, CCL_REDUCESCATTER, 4. / 3, 0, "",
+     "3/4 of what the NICs allow: 1 of 4 rails idle", CCL_LIMIT_LINK},
+    {"a third of the NICs' rate", RAILS, CCL_ALLGATHER, 3.2, 0, "", "31 % of what the NICs allow",
+     CCL_LIMIT_LINK},
+    {"over PCIe", "dgx-h100", CCL_ALLGATHER, 20, 0, "", "no more than PCIe or shared memory",
+     CCL_LIMIT_LINK},
+    {"one NIC for all GPUs would be fast enough",
+     "servers:2 gpus:1 nvswitch=300GB/s,0.35us "
+     "nics:4x25GB/s,1.3us fabric=rail",
+     CCL_ALLGATHER, 2, 0, "", "50 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
+    {"near no share of eight NICs", "dgx-a100*2", CCL_ALLGATHER, 1 / 0.69, 0, "",
+     "69 % of what the NICs allow: as much as Slingshot", CCL_LIMIT_LINK},
+    {"six of eight", "dgx-a100*2", CCL_ALLGATHER, 8. / 6, 0, "", "2 of 8 rails idle",
+     CCL_LIMIT_LINK},
+    {"one path a message", "dgx-h100*2", CCL_SENDRECV, 2, 0, "", "normal for one path",
+     CCL_LIMIT_LINK},
+    {"less than a path gives", "dgx-h100*2", CCL_SENDRECV, 4, 0, "",
+     "25 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
+    {"NVLink at 60 %", "dgx-h100", CCL_ALLGATHER, 1 / 0.6, 0, "", "60 % of what nvlink allows",
+     CCL_LIMIT_LINK},
+    {"in the switch", "dgx-a100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
+     "faster than a ring can be", CCL_LIMIT_LINK},
+    {"NVLS", "dgx-h100", CCL_ALLREDUCE, 0.7, 0, "faster than expected", "faster than expected",
+     CCL_LIMIT_LINK},
+    {"SHARP", "dgx-h100*2", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
+     "faster than NVLSTree can be", CCL_LIMIT_LINK},
+    {"slow launch", "dgx-h100", CCL_ALLREDUCE, 1, 20, "20 us more than launch and hops take",
+     "normal", CCL_LIMIT_LINK},
+};
+
 START_TEST(test_verdicts) {
-    static const char rails[] = "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:2x25GB/s,1.3us "
-                                "fabric=rail";
-    static const char four[] = "servers:2 gpus:8 nvswitch=300GB/s,0.35us nics:4x25GB/s,1.3us "
-                               "fabric=rail";
-    static const expected_t rows[] = {
-        {"as the model says", "dgx-h100", CCL_ALLREDUCE, 1, 0, "normal", "normal", CCL_LIMIT_LINK},
-        {"one of two rails", rails, CCL_ALLGATHER, 2, 0, "",
-         "half of what the NICs allow: one of two", CCL_LIMIT_LINK},
-        {"every second NIC", four, CCL_ALLGATHER, 2, 0, "",
-         "half of what the NICs allow: every second rail idle (4 NICs", CCL_LIMIT_LINK},
-        {"three of four", four, CCL_REDUCESCATTER, 4. / 3, 0, "",
-         "3/4 of what the NICs allow: 1 of 4 rails idle", CCL_LIMIT_LINK},
-        {"a third of the NICs' rate", rails, CCL_ALLGATHER, 3.2, 0, "",
-         "31 % of what the NICs allow", CCL_LIMIT_LINK},
-        {"over PCIe", "dgx-h100", CCL_ALLGATHER, 20, 0, "", "no more than PCIe or shared memory",
-         CCL_LIMIT_LINK},
-        {"one NIC for all GPUs would be fast enough",
-         "servers:2 gpus:1 nvswitch=300GB/s,0.35us "
-         "nics:4x25GB/s,1.3us fabric=rail",
-         CCL_ALLGATHER, 2, 0, "", "50 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
-        {"near no share of eight NICs", "dgx-a100*2", CCL_ALLGATHER, 1 / 0.69, 0, "",
-         "69 % of what the NICs allow: as much as Slingshot", CCL_LIMIT_LINK},
-        {"six of eight", "dgx-a100*2", CCL_ALLGATHER, 8. / 6, 0, "", "2 of 8 rails idle",
-         CCL_LIMIT_LINK},
-        {"one path a message", "dgx-h100*2", CCL_SENDRECV, 2, 0, "", "normal for one path",
-         CCL_LIMIT_LINK},
-        {"less than a path gives", "dgx-h100*2", CCL_SENDRECV, 4, 0, "",
-         "25 % of what the NICs allow: GPUDirect", CCL_LIMIT_LINK},
-        {"NVLink at 60 %", "dgx-h100", CCL_ALLGATHER, 1 / 0.6, 0, "", "60 % of what nvlink allows",
-         CCL_LIMIT_LINK},
-        {"in the switch", "dgx-a100", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
-         "faster than a ring can be", CCL_LIMIT_LINK},
-        {"NVLS", "dgx-h100", CCL_ALLREDUCE, 0.7, 0, "faster than expected", "faster than expected",
-         CCL_LIMIT_LINK},
-        {"SHARP", "dgx-h100*2", CCL_ALLREDUCE, 0.7, 0, "faster than expected",
-         "faster than NVLSTree can be", CCL_LIMIT_LINK},
-        {"slow launch", "dgx-h100", CCL_ALLREDUCE, 1, 20, "20 us more than launch and hops take",
-         "normal", CCL_LIMIT_LINK},
-    };
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        const expected_t *row = &rows[i];
+    for (size_t i = 0; i < CCL_ARRAY_LEN(verdicts); i++) {
+        const expected_t *row = &verdicts[i];
         ccl_topology_t *topo = topology(row->spec);
         ccl_measured_log_t *log = made(topo, row->kind, NULL, row->slow, row->extra_us);
         ccl_diagnosis_run_t *d = NULL;
@@ -158,52 +158,55 @@ START_TEST(test_no_nvls) {
 }
 END_TEST
 
-/* Runs simulated on a cluster with a fault, and diagnosed on the one without. */
-START_TEST(test_causes) {
 #define TWO_(nvswitch, nics)                                                                       \
     "servers:2 gpus:8 nvswitch=" nvswitch ",0.35us nics:" nics " fabric=rail"
-    static const ccl_nccl_choice_t ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0, 0};
-    static const char four[] = TWO_("300GB/s", "4x25GB/s,1.3us");
-    static const struct {
-        const char *why, *measured_on, *spec;
-        ccl_collective_kind_t kind;
-        const ccl_nccl_choice_t *forced;
-        double extra_us;
-        ccl_cause_kind_t cause;
-        const char *verdict; /* part of the sentence */
-    } rows[] = {
-        {"nothing", four, four, CCL_ALLGATHER, NULL, 0, CCL_CAUSE_HEALTHY,
-         "11 of 11 sizes as expected"},
-        {"two NICs of four", TWO_("300GB/s", "2x25GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
-         CCL_CAUSE_RAILS, "half of the rails idle (2 of 4 NICs a server) (probability 0."},
-        {"a slow network", TWO_("300GB/s", "4x10GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
-         CCL_CAUSE_NETWORK, "the network gives 0.4"},
-        {"a fast network", TWO_("300GB/s", "4x50GB/s,1.3us"), four, CCL_ALLGATHER, NULL, 0,
-         CCL_CAUSE_FASTER, "the cluster is faster than described"},
-        {"slow NVLinks", "servers:1 gpus:8 nvswitch=100GB/s,0.35us",
-         "servers:1 gpus:8 nvswitch=250GB/s,0.35us", CCL_ALLGATHER, NULL, 0, CCL_CAUSE_LINK,
-         "nvlink gives 0.4"},
-        {"slow NVLinks, and quick calls", "servers:1 gpus:8 nvswitch=150GB/s,0.35us",
-         "servers:1 gpus:8 nvswitch=250GB/s,0.35us", CCL_ALLGATHER, NULL, -2, CCL_CAUSE_UNKNOWN,
-         "allgather runs at 0.6"},
-        {"a slow launch", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, NULL, 25, CCL_CAUSE_LAUNCH,
-         "every call costs 2"},
-        {"LL", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, &ll, 0, CCL_CAUSE_SETTING,
-         "NCCL takes ring with LL, which it would not choose"},
-    };
+
+static const ccl_nccl_choice_t forced_ll = {CCL_NCCL_RING, CCL_NCCL_LL, 24, 0, 0};
+
+static const struct {
+    const char *why, *measured_on, *spec;
+    ccl_collective_kind_t kind;
+    const ccl_nccl_choice_t *forced;
+    double extra_us;
+    ccl_cause_kind_t cause;
+    const char *verdict; /* part of the sentence */
+} causes[] = {
+    {"nothing", FOUR, FOUR, CCL_ALLGATHER, NULL, 0, CCL_CAUSE_HEALTHY,
+     "11 of 11 sizes as expected"},
+    {"two NICs of four", TWO_("300GB/s", "2x25GB/s,1.3us"), FOUR, CCL_ALLGATHER, NULL, 0,
+     CCL_CAUSE_RAILS, "half of the rails idle (2 of 4 NICs a server) (probability 0."},
+    {"a slow network", TWO_("300GB/s", "4x10GB/s,1.3us"), FOUR, CCL_ALLGATHER, NULL, 0,
+     CCL_CAUSE_NETWORK, "the network gives 0.4"},
+    {"a fast network", TWO_("300GB/s", "4x50GB/s,1.3us"), FOUR, CCL_ALLGATHER, NULL, 0,
+     CCL_CAUSE_FASTER, "the cluster is faster than described"},
+    {"slow NVLinks", "servers:1 gpus:8 nvswitch=100GB/s,0.35us",
+     "servers:1 gpus:8 nvswitch=250GB/s,0.35us", CCL_ALLGATHER, NULL, 0, CCL_CAUSE_LINK,
+     "nvlink gives 0.4"},
+    {"slow NVLinks, and quick calls", "servers:1 gpus:8 nvswitch=150GB/s,0.35us",
+     "servers:1 gpus:8 nvswitch=250GB/s,0.35us", CCL_ALLGATHER, NULL, -2, CCL_CAUSE_UNKNOWN,
+     "allgather runs at 0.6"},
+    {"a slow launch", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, NULL, 25, CCL_CAUSE_LAUNCH,
+     "every call costs 2"},
+    {"LL", "dgx-h100", "dgx-h100", CCL_ALLREDUCE, &forced_ll, 0, CCL_CAUSE_SETTING,
+     "NCCL takes ring with LL, which it would not choose"},
+};
 #undef TWO_
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
-        ccl_topology_t *faulty = topology(rows[i].measured_on), *topo = topology(rows[i].spec);
-        ccl_measured_log_t *log = made(faulty, rows[i].kind, rows[i].forced, 1, rows[i].extra_us);
+
+/* Runs simulated on a cluster with a fault, and diagnosed on the one without. */
+START_TEST(test_causes) {
+    for (size_t i = 0; i < CCL_ARRAY_LEN(causes); i++) {
+        ccl_topology_t *faulty = topology(causes[i].measured_on), *topo = topology(causes[i].spec);
+        ccl_measured_log_t *log =
+            made(faulty, causes[i].kind, causes[i].forced, 1, causes[i].extra_us);
         ccl_diagnosis_run_t *d = NULL;
         ccl_text_t all = {0};
         double sum = 0;
         OK(ccl_diagnose(NULL, topo, NULL, &log->runs[0], 0, false, false, &d, &err));
         ck_assert_uint_ge(d->ncauses, 1);
         const ccl_cause_t *first = &d->causes[0];
-        ck_assert_msg(first->kind == rows[i].cause, "%s: %s", rows[i].why, d->verdict);
-        ck_assert_msg(first->probability >= 0.5, "%s: %g", rows[i].why, first->probability);
-        ck_assert_msg(strstr(d->verdict, rows[i].verdict) != NULL, "%s: %s", rows[i].why,
+        ck_assert_msg(first->kind == causes[i].cause, "%s: %s", causes[i].why, d->verdict);
+        ck_assert_msg(first->probability >= 0.5, "%s: %g", causes[i].why, first->probability);
+        ck_assert_msg(strstr(d->verdict, causes[i].verdict) != NULL, "%s: %s", causes[i].why,
                       d->verdict);
         for (uint32_t c = 0; c < d->ncauses; c++) {
             sum += d->causes[c].probability;

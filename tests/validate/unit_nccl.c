@@ -74,6 +74,15 @@ START_TEST(test_choice) {
         /* its own estimates meet there */
         ck_assert_double_eq_tol(below.estimate_s, above.estimate_s, 0.02 * above.estimate_s);
     }
+    ccl_topology_destroy(h8);
+    ccl_topology_destroy(h4);
+    ccl_topology_destroy(a4);
+}
+END_TEST
+
+/* How many channels a choice takes, and where messages to one peer change. */
+START_TEST(test_channels) {
+    ccl_topology_t *h8 = part("dgx-h100", 8);
     ccl_nccl_setup_t s = setup_of(h8, 0);
     /* LL: 8 bytes x 8 ranks x 512 threads a channel = 32 KiB */
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLGATHER, 32767).channels, 1);
@@ -99,8 +108,6 @@ START_TEST(test_choice) {
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_BROADCAST, 24 * 6e6).batches, 3);
     ck_assert_uint_eq(ccl_nccl_choose(&s, CCL_ALLGATHER, 24 * 6e6).batches, 0);
     ccl_topology_destroy(h8);
-    ccl_topology_destroy(h4);
-    ccl_topology_destroy(a4);
 }
 END_TEST
 
@@ -270,5 +277,5 @@ START_TEST(test_take) {
 }
 END_TEST
 
-RUN_TESTS(test_setup, test_choice, test_tree, test_programs, test_ring_time, test_ring_mesh,
-          test_sends_and_chains, test_take)
+RUN_TESTS(test_setup, test_choice, test_channels, test_tree, test_programs, test_ring_time,
+          test_ring_mesh, test_sends_and_chains, test_take)

@@ -251,67 +251,68 @@ static void write_job(const ccl_topology_t *topo, const job_t *job) {
     ccl_predictor_destroy(predictor);
 }
 
+static const struct {
+    const char *why;
+    job_t job;
+    uint32_t nslow;
+    const char *verdict, *suspect, *not ; /* of 64 MiB */
+} suspects[] = {
+    {"as expected", {1, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "as expected", "", "x"},
+    {"twice as slow", {2, "NVLS_TREE", 0, 1, 16, -1, 0}, 3, "3 of 3 sizes slow: ", "", "x"},
+    {"faster", {0.5, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "3 of 3 sizes faster", "", "x"},
+    {"another algorithm",
+     {2, "RING", 0, 1, 16, -1, 0},
+     3,
+     "slow",
+     "NCCL ran RING with SIMPLE, expected is nvlstree with Simple",
+     "channel"},
+    {"a rank comes late",
+     {1, "NVLS_TREE", 0, 1, 16, 5, 0.25},
+     0,
+     "as expected",
+     "rank 5 comes late: others wait ",
+     "ranks"},
+    {"a wait of 15 %", {1, "NVLS_TREE", 0, 1, 16, 5, 0.15}, 0, "as expected", "", "x"},
+    {"a wait of 40 %, and less than 10 us",
+     {0.01, "NVLS_TREE", 0, 1, 16, 5, 0.4},
+     0,
+     "3 of 3 sizes faster",
+     "",
+     "x"},
+    {"one rail is slow",
+     {2, "RING", 1u << 3 | 1u << 11, 2, 16, -1, 0},
+     3,
+     "slow",
+     "channels 3, 11 take 2.0 times as long as others: the links of n0/s0/nic2, n0/s0/nic3, "
+     "n1/s0/nic2, n1/s0/nic3, which only they use",
+     "nic4"},
+    {"a channel of a rail that another uses as well",
+     {2, "RING", 1u << 3, 2, 16, -1, 0},
+     3,
+     "slow",
+     "channel 3 takes 2.0 times as long as others;",
+     "nic"},
+    {"the same of eight channels, of which none uses that rail",
+     {2, "RING", 1u << 3, 2, 8, -1, 0},
+     3,
+     "slow",
+     "channel 3 takes 2.0 times as long as others: the links of n0/s0/nic2, ",
+     "nic4"},
+    {"a channel by 30 %",
+     {1, "NVLS_TREE", 1u << 3, 1.3, 16, -1, 0},
+     0,
+     "as expected",
+     "channel 3 takes 1.3 times",
+     "x"},
+    {"a channel by 20 %", {1, "NVLS_TREE", 1u << 3, 1.2, 16, -1, 0}, 0, "as expected", "", "x"},
+};
+
 START_TEST(test_suspects) {
     setup();
-    static const struct {
-        const char *why;
-        job_t job;
-        uint32_t nslow;
-        const char *verdict, *suspect, *not ; /* of 64 MiB */
-    } rows[] = {
-        {"as expected", {1, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "as expected", "", "x"},
-        {"twice as slow", {2, "NVLS_TREE", 0, 1, 16, -1, 0}, 3, "3 of 3 sizes slow: ", "", "x"},
-        {"faster", {0.5, "NVLS_TREE", 0, 1, 16, -1, 0}, 0, "3 of 3 sizes faster", "", "x"},
-        {"another algorithm",
-         {2, "RING", 0, 1, 16, -1, 0},
-         3,
-         "slow",
-         "NCCL ran RING with SIMPLE, expected is nvlstree with Simple",
-         "channel"},
-        {"a rank comes late",
-         {1, "NVLS_TREE", 0, 1, 16, 5, 0.25},
-         0,
-         "as expected",
-         "rank 5 comes late: others wait ",
-         "ranks"},
-        {"a wait of 15 %", {1, "NVLS_TREE", 0, 1, 16, 5, 0.15}, 0, "as expected", "", "x"},
-        {"a wait of 40 %, and less than 10 us",
-         {0.01, "NVLS_TREE", 0, 1, 16, 5, 0.4},
-         0,
-         "3 of 3 sizes faster",
-         "",
-         "x"},
-        {"one rail is slow",
-         {2, "RING", 1u << 3 | 1u << 11, 2, 16, -1, 0},
-         3,
-         "slow",
-         "channels 3, 11 take 2.0 times as long as others: the links of n0/s0/nic2, n0/s0/nic3, "
-         "n1/s0/nic2, n1/s0/nic3, which only they use",
-         "nic4"},
-        {"a channel of a rail that another uses as well",
-         {2, "RING", 1u << 3, 2, 16, -1, 0},
-         3,
-         "slow",
-         "channel 3 takes 2.0 times as long as others;",
-         "nic"},
-        {"the same of eight channels, of which none uses that rail",
-         {2, "RING", 1u << 3, 2, 8, -1, 0},
-         3,
-         "slow",
-         "channel 3 takes 2.0 times as long as others: the links of n0/s0/nic2, ",
-         "nic4"},
-        {"a channel by 30 %",
-         {1, "NVLS_TREE", 1u << 3, 1.3, 16, -1, 0},
-         0,
-         "as expected",
-         "channel 3 takes 1.3 times",
-         "x"},
-        {"a channel by 20 %", {1, "NVLS_TREE", 1u << 3, 1.2, 16, -1, 0}, 0, "as expected", "", "x"},
-    };
     ccl_topology_t *topo = topology("dgx-h100*2");
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < CCL_ARRAY_LEN(suspects); i++) {
         ccl_watch_t *w = watch_of(topo, false, 0);
-        write_job(topo, &rows[i].job);
+        write_job(topo, &suspects[i].job);
         ck_assert_uint_eq(read_new(w, file), 192);
         ccl_watch_table_t *table = judge(w, true);
         ck_assert_int_eq(table->runs[0].rows[2].state, CCL_WATCH_UNKNOWN);
@@ -321,16 +322,16 @@ START_TEST(test_suspects) {
         const ccl_watch_run_t *run = &table->runs[0];
         const ccl_watch_row_t *row = &run->rows[2];
         ck_assert_uint_eq(run->nrows, 3);
-        ck_assert_uint_eq(table->nslow, rows[i].nslow);
-        ck_assert_double_eq_tol(row->ratio * rows[i].job.slow, 1, 1e-3);
+        ck_assert_uint_eq(table->nslow, suspects[i].nslow);
+        ck_assert_double_eq_tol(row->ratio * suspects[i].job.slow, 1, 1e-3);
         ck_assert(row->bound_s > 0 && row->bound_s <= row->expected_s);
-        ck_assert_msg(strstr(run->verdict, rows[i].verdict) != NULL, "%s: %s", rows[i].why,
+        ck_assert_msg(strstr(run->verdict, suspects[i].verdict) != NULL, "%s: %s", suspects[i].why,
                       run->verdict);
-        ck_assert_msg(isfinite(run->probability) == (rows[i].nslow > 0), "%s", rows[i].why);
-        ck_assert_msg((rows[i].suspect[0] ? strstr(row->suspect, rows[i].suspect) != NULL
-                                          : row->suspect[0] == '\0') &&
-                          !strstr(row->suspect, rows[i].not ),
-                      "%s: %s", rows[i].why, row->suspect);
+        ck_assert_msg(isfinite(run->probability) == (suspects[i].nslow > 0), "%s", suspects[i].why);
+        ck_assert_msg((suspects[i].suspect[0] ? strstr(row->suspect, suspects[i].suspect) != NULL
+                                              : row->suspect[0] == '\0') &&
+                          !strstr(row->suspect, suspects[i].not ),
+                      "%s: %s", suspects[i].why, row->suspect);
         ccl_watch_table_destroy(table);
         ccl_watch_destroy(w);
     }
