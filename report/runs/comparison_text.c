@@ -444,12 +444,15 @@ static void text_without_time(const ccl_comparison_t *c, uint32_t k, ccl_text_t 
         ccl_text_printf(out, ": %s\n", without_name(last, c->names[k]));
 }
 
-/** Winners that are proven, and what did not run for that. */
+/** Winners that are proven, and how much did not run for that. */
 static void text_proven(const ccl_comparison_t *c, ccl_text_t *out) {
+    uint32_t ended = 0;
     char size[64];
     bool some = false;
 
-    for (uint32_t s = 0; c->bound_s && s < c->nsizes; s++) {
+    for (uint32_t s = 0; s < c->nsizes; s++) {
+        for (uint32_t k = 0; k < c->ncontenders; k++)
+            ended += ccl_i_compare_cell(c, s, k)->ended;
         if (!ccl_comparison_proven(c, s))
             continue;
         if (!some)
@@ -461,10 +464,9 @@ static void text_proven(const ccl_comparison_t *c, ccl_text_t *out) {
     }
     if (some)
         ccl_text_printf(out, "\n");
-    if (c->ended)
-        ccl_text_printf(out,
-                        "  %" PRIu32 " runs left out where a winner was proven before (--gap)\n",
-                        c->ended);
+    if (ended)
+        ccl_text_printf(
+            out, "  %" PRIu32 " runs left out where a winner was proven before (--gap)\n", ended);
 }
 
 static void text_notes(const ccl_report_comparison_t *r, uint32_t i, ccl_text_t *out) {

@@ -130,8 +130,7 @@ typedef struct ccl_comparison {
                                                      with the cluster and the collective compared;
                                                      NULL: not kept */
     ccl_i_kept_t *kept;                         /**< their owner */
-    double gap;     /**< within which winners are proven: of the options, or CCL_COMPARE_GAP */
-    uint32_t ended; /**< cells that are so */
+    double gap; /**< within which winners are proven: of the options, or CCL_COMPARE_GAP */
     ccl_arena_t arena;
 } ccl_comparison_t;
 

@@ -5,7 +5,7 @@
 #include "search/compare/cells.h"
 
 static bool is_proven(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
-    if (contender == CCL_NONE || !(c->bound_s[size] > 0))
+    if (contender == CCL_NONE || !c->bound_s || !(c->bound_s[size] > 0))
         return false;
     const ccl_compare_cell_t *cell = &c->cells[(size_t)size * c->ncontenders + contender];
     return cell->status == CCL_OK && cell->time_s <= (1 + c->gap) * c->bound_s[size];
@@ -54,7 +54,6 @@ ccl_status_t ccl_i_compare_end_races(ccl_i_compare_t *c, ccl_error_t *err) {
             c->cell_why[at] = why.data;
             out->cells[at].status = CCL_UNSUPPORTED;
             out->cells[at].ended = c->known[at] = true;
-            out->ended++;
         }
     }
     return CCL_OK;
