@@ -216,6 +216,32 @@ START_TEST(narrow) {
 }
 END_TEST
 
+/* Without bounds nothing is proven; cells that did not run are counted, and say so. */
+START_TEST(proven) {
+    char *json = print(CCL_REPORT_JSON, NULL, 0), *text;
+    json_t *root = json_loads(json, 0, NULL);
+    const json_t *one = json_array_get(json_object_get(root, "comparisons"), 0);
+    const json_t *of = json_object_get(one, "sizes");
+
+    ck_assert_double_eq(json_number_value(json_object_get(one, "proven_gap")), 0.3);
+    ck_assert(json_is_true(json_object_get(json_array_get(of, 0), "proven")));
+    ck_assert(json_is_false(json_object_get(json_array_get(of, 1), "proven")));
+    json_decref(root);
+    free(json);
+    const ccl_compare_cell_t was = cells[5];
+    double *bounds = comparison.bound_s;
+    comparison.bound_s = NULL;
+    cells[5] = (ccl_compare_cell_t){.status = CCL_UNSUPPORTED, .why = "not run", .ended = true};
+    text = print(CCL_REPORT_TEXT, NULL, 0);
+    ck_assert_ptr_null(strstr(text, "proven: "));
+    ck_assert_ptr_nonnull(strstr(text, "  1 runs left out where a winner was proven before"));
+    ck_assert_ptr_nonnull(strstr(text, "not run "));
+    free(text);
+    comparison.bound_s = bounds;
+    cells[5] = was;
+}
+END_TEST
+
 START_TEST(json) {
     char *text = print(CCL_REPORT_JSON, NULL, 0);
     json_error_t error;
@@ -314,6 +340,7 @@ int main(void) {
     tcase_add_test(cases, winners_and_ties);
     tcase_add_test(cases, gain);
     tcase_add_test(cases, narrow);
+    tcase_add_test(cases, proven);
     tcase_add_test(cases, json);
     tcase_add_test(cases, csv);
     tcase_add_test(cases, unknown_table);
