@@ -199,7 +199,7 @@ typedef struct ccl_report_explanation {
     bool path; /**< also every segment of the critical path */
 } ccl_report_explanation_t;
 extern const char *const ccl_report_explanation_tables[]; /**< changes causes waits links path cut
-                                                               thread_blocks */
+                                                               thread_blocks slow_parts */
 ccl_status_t ccl_report_explanation(const ccl_report_explanation_t *about,
                                     const ccl_report_style_t *style, ccl_text_t *out,
                                     ccl_error_t *err);

@@ -287,13 +287,17 @@ static ccl_status_t explain_text(ccl_i_explain_t *root, uint32_t rows, ccl_text_
         ccl_text_printf(out, "  origin %s\n", root->origin);
     ccl_text_printf(out, "  time   %s us\n", ccl_i_us(r->time_s, t[0], sizeof(t[0])));
     ccl_text_printf(out, "  bound  %s us (%s); the time is %s of it\n",
-                    ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])),
-                    ccl_bound_by_name(e->bound.by),
+                    ccl_i_us(e->bound.time_s, t[0], sizeof(t[0])), ccl_bound_by_name(e->bound.by),
                     ccl_i_gap_text(r->time_s, e->bound.time_s, t[1], sizeof(t[1])));
     if (e->nccl.name)
         ccl_text_printf(out, "  %s   %s us (%s); this is %s of its speed\n", e->nccl.name,
                         ccl_i_us(e->nccl.time_s, t[0], sizeof(t[0])), e->nccl.choice,
                         ccl_i_speedup_text(root->nccl.speedup, t[1], sizeof(t[1])));
+    ccl_i_explain_slow_verdict(a, out);
+    if (e->nslow)
+        CCL_TRY(emit(root,
+                     "Parts slower than others of their kind, and the run if they were as fast",
+                     CCL_I_EXPLAIN_SLOW, out, err));
     text_changes(a, out);
     CCL_TRY(emit(root, "Critical path: where the time goes", CCL_I_EXPLAIN_CAUSES, out, err));
     CCL_TRY(emit(root, "The same time by why the run could not go on without it",

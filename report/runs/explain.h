@@ -13,7 +13,8 @@ enum {
     CCL_I_EXPLAIN_WAITS,
     CCL_I_EXPLAIN_LINKS,
     CCL_I_EXPLAIN_PATH,
-    CCL_I_EXPLAIN_CUT
+    CCL_I_EXPLAIN_CUT,
+    CCL_I_EXPLAIN_SLOW = CCL_I_EXPLAIN_CUT + 2
 };
 
 /** Root of the result. */
@@ -60,7 +61,17 @@ ccl_status_t ccl_i_explain_resources(const ccl_report_explanation_t *about, ccl_
 /** All time by cause and kind, most of it first. @param out  malloc'ed. */
 ccl_status_t ccl_i_explain_causes(const ccl_report_explanation_t *about, ccl_i_keyed_t **out,
                                   uint32_t *n_out, ccl_error_t *err);
-/** A change as options of the command line. */
+/** Edits as options of the command line. */
+void ccl_i_explain_scales(const char *const *edits, uint32_t n, ccl_text_t *out);
+/** A change likewise. */
 void ccl_i_explain_edits(const ccl_counterfactual_t *c, ccl_text_t *out);
+
+/* explain_slow.c: rows of ccl_i_explain_t. */
+extern const ccl_i_described_t ccl_i_slow_record;
+extern const ccl_i_column_t ccl_i_slow_csv[], ccl_i_slow_text[];
+uint64_t ccl_i_explain_count_slow(const void *root);
+const void *ccl_i_explain_slow_at(const void *root, uint64_t i, void *scratch);
+/** The line that says which slow part decides; nothing where none is slow. */
+void ccl_i_explain_slow_verdict(const ccl_report_explanation_t *about, ccl_text_t *out);
 
 #endif

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *const ccl_report_explanation_tables[] = {"changes", "causes", "waits",         "links",
-                                                     "path",    "cut",    "thread_blocks", NULL};
+const char *const ccl_report_explanation_tables[] = {
+    "changes", "causes", "waits", "links", "path", "cut", "thread_blocks", "slow_parts", NULL};
 
 typedef ccl_report_explanation_t about_t;
 
@@ -14,10 +14,6 @@ enum { SHOWN_PARTS = 10 };
 
 static const char *kind_name(const about_t *a, uint32_t kind) {
     return kind < a->topo->nkinds ? a->topo->kinds[kind] : "";
-}
-
-static const char *word_of_input(const about_t *a) {
-    return a->input ? a->input : a->program->name;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -422,6 +418,9 @@ const ccl_i_result_t ccl_i_result_explain = {
             CCL_I_NCCL_FIELDS(ccl_i_explain_t, nccl),
             {"changes", CCL_I_LIST_OF(change_record, count_changes, change_at),
              "that were tried, the best first"},
+            {"slow_parts",
+             CCL_I_LIST_OF(ccl_i_slow_record, ccl_i_explain_count_slow, ccl_i_explain_slow_at),
+             "of the cluster, slower than others of their kind: what deciding parts cost first"},
             {"untried", AT(untried), "changes that were left out: the program is large"},
             {"path_transfers", AT(path_transfers), "on the critical path"},
             {"causes", CCL_I_LIST_OF(cause_record, count_cells, cause_at),
@@ -530,7 +529,8 @@ static const struct {
               {"links", "first_links", csv_links, text_links, false},
               {"segments", "segments", csv_path, text_path, false},
               {"parts", "folded", csv_cut, text_cut, true},
-              {"thread_blocks", NULL, csv_blocks, NULL, false}};
+              {"thread_blocks", NULL, csv_blocks, NULL, false},
+              {"slow_parts", "slow_parts", ccl_i_slow_csv, ccl_i_slow_text, false}};
 
 ccl_status_t ccl_i_explain_table(ccl_i_explain_t *root, size_t which, ccl_report_format_t format,
                                  ccl_text_t *out, ccl_error_t *err) {
@@ -539,61 +539,4 @@ ccl_status_t ccl_i_explain_table(ccl_i_explain_t *root, size_t which, ccl_report
     return ccl_i_rows_emit(tables[which].of_cut ? &cut_record : ccl_i_result_explain.root,
                            csv ? tables[which].csv_list : tables[which].text_list, root,
                            csv ? tables[which].csv : tables[which].text, format, out, err);
-}
-
-static void fill(const about_t *a, ccl_i_explain_t *out) {
-    const ccl_explanation_t *e = a->explanation;
-    const ccl_sim_result_t *r = e->result;
-
-    *out =
-        (ccl_i_explain_t){.of = a,
-                          .edits = &out->room,
-                          .path = a->path,
-                          .input = word_of_input(a),
-                          .topology = a->topo->name,
-                          .profile = ccl_i_profile_name(a->topo),
-                          .collective = a->program->coll->name,
-                          .origin = a->program->origin[0] ? a->program->origin : NULL,
-                          .proto = a->program->proto,
-                          .order = a->way ? ccl_i_order_name(a->way->order) : NULL,
-                          .allocation = a->way ? ccl_i_allocation_name(a->way->allocation) : NULL,
-                          .granularity = ccl_i_granularity_name(a->options->granularity),
-                          .sharing = ccl_i_sharing_name(a->options->sharing),
-                          .nranks = a->topo->nranks,
-                          .batches = r->batches,
-                          .untried = e->untried,
-                          .path_transfers = e->sum.transfers,
-                          .size_bytes = r->size_bytes,
-                          .time_s = r->time_s,
-                          .algbw_GBps = r->algbw_GBps,
-                          .busbw_GBps = r->busbw_GBps,
-                          .bound_s = e->bound.time_s,
-                          .nccl = ccl_i_nccl_row(&e->nccl, r->time_s),
-                          .gap = ccl_i_gap(r->time_s, e->bound.time_s)};
-    out->cut = e->cut.nlinks ? out : NULL;
-    out->cut_row.root = out;
-    out->cut_row.proof = ccl_bound_proof_name(e->bound.bandwidth.proof);
-    out->cut_row.least_bytes = e->cut.least_bytes > 0 ? e->cut.least_bytes : NAN;
-    out->cut_row.path_share = ccl_i_explain_share(a, e->cut.path_s);
-    out->cut_row.of = e->cut;
-}
-
-void ccl_i_explain_fini(ccl_i_explain_t *root) {
-    ccl_text_fini(&root->room);
-    free(root->resources);
-    free(root->causes);
-}
-
-ccl_status_t ccl_i_explain_init(const ccl_report_explanation_t *about, uint32_t most,
-                                ccl_i_explain_t *out, ccl_error_t *err) {
-    ccl_status_t status;
-
-    fill(about, out);
-    out->most = most;
-    status = ccl_i_explain_resources(about, &out->resources, &out->nresources, err);
-    if (status == CCL_OK)
-        status = ccl_i_explain_causes(about, &out->causes, &out->ncauses, err);
-    if (status != CCL_OK)
-        ccl_i_explain_fini(out);
-    return status;
 }

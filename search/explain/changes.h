@@ -23,4 +23,9 @@ ccl_status_t ccl_i_changes(const ccl_topology_t *topo, const ccl_explain_options
                            ccl_explanation_t *e, ccl_i_change_t **out, uint32_t *n_out,
                            ccl_error_t *err);
 
+/** slow.c: e->slow, without times. */
+ccl_status_t ccl_i_slow_parts(const ccl_topology_t *topo, ccl_explanation_t *e, ccl_error_t *err);
+/** Puts them in order once they have times, and says which decides. */
+void ccl_i_slow_decide(ccl_explanation_t *e);
+
 #endif

@@ -218,26 +218,27 @@ typedef struct trial {
     const ccl_explain_options_t *options;
     ccl_i_change_t *changes; /* [n] */
     uint32_t n;
+    ccl_explanation_t *e;  /* slow parts: the trials behind the changes */
     ccl_routes_t **routes; /* [threads] of the cluster as it is, made when first needed */
     atomic_uint_least64_t done;
 } trial_t;
 
 static ccl_status_t poll(trial_t *t, uint32_t worker) {
-    ccl_progress_t progress = {"what if", atomic_load(&t->done), t->n, 0, 0};
+    ccl_progress_t progress = {"what if", atomic_load(&t->done), t->n + t->e->nslow, 0, 0};
     ccl_ctx_t quiet = t->ctx ? *t->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     if (worker != 0) /* callbacks come from one thread only */
         quiet.progress = NULL;
     return ccl_ctx_poll(&quiet, &progress);
 }
 
-/* The cluster with a change's edits; *out is `topo` itself when there are none. */
-static ccl_status_t edited(const ccl_topology_t *topo, const ccl_counterfactual_t *change,
+/* The cluster with edits; *out is `topo` itself when there are none. */
+static ccl_status_t edited(const ccl_topology_t *topo, const char *const *edits, uint32_t n,
                            const ccl_topology_t **out, ccl_topology_t **own, ccl_error_t *err) {
     *out = topo;
     *own = NULL;
-    for (uint32_t i = 0; i < change->nedits; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         ccl_topology_t *next = NULL;
-        ccl_status_t status = ccl_topology_edit(*out, change->edits[i], &next, err);
+        ccl_status_t status = ccl_topology_edit(*out, edits[i], &next, err);
         ccl_topology_destroy(*own);
         *own = NULL;
         CCL_TRY(status);
@@ -306,9 +307,59 @@ static ccl_status_t run_changed(const trial_t *t, const ccl_topology_t *topo, cc
     return status;
 }
 
+/* The same program where a slow part is as fast as others, and the bound there. */
+static ccl_status_t run_restored(const trial_t *t, ccl_slow_part_t *part, ccl_error_t *err) {
+    ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
+    ccl_i_change_t as_it_is = {.way = t->options->way};
+    ccl_bound_options_t how = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
+    const ccl_topology_t *topo;
+    ccl_topology_t *own = NULL;
+    ccl_routes_t *routes = NULL;
+    as_it_is.way.granularity = t->options->sim.granularity;
+    ccl_status_t status = edited(t->topo, part->edits, part->nedits, &topo, &own, err);
+    if (status == CCL_OK && !(routes = ccl_routes_create(topo)))
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = run_changed(t, topo, routes, &as_it_is, err);
+    how.size_bytes = t->options->sim.size_bytes;
+    how.proto = t->options->program->proto;
+    how.routes = routes;
+    if (status == CCL_OK)
+        status = ccl_bound(&ctx, topo, t->options->program->coll, &how, &bound, err);
+    if (status == CCL_OK) {
+        part->time_s = as_it_is.out.time_s;
+        part->bound_s = bound.time_s;
+        ccl_bound_fini(&bound);
+    }
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(own);
+    return status;
+}
+
+static ccl_status_t try_slow(trial_t *t, uint32_t index, uint32_t worker, ccl_error_t *err) {
+    ccl_slow_part_t *part = &t->e->slow[index];
+    ccl_error_t why = CCL_ERROR_INIT;
+    if (poll(t, worker) != CCL_OK)
+        return CCL_OK;
+    part->status = run_restored(t, part, &why);
+    if (part->status == CCL_INTERRUPTED)
+        return CCL_OK;
+    if (ccl_i_stops_all(part->status)) {
+        if (err)
+            *err = why;
+        return part->status;
+    }
+    snprintf(part->why, sizeof part->why, "%.199s", why.text);
+    atomic_fetch_add(&t->done, 1);
+    return CCL_OK;
+}
+
 static ccl_status_t try_change(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     trial_t *t = user;
-    ccl_i_change_t *c = &t->changes[index];
+    if (index < t->e->nslow) /* these answer what is asked first */
+        return try_slow(t, index, worker, err);
+    ccl_i_change_t *c = &t->changes[index - t->e->nslow];
     const ccl_topology_t *topo;
     ccl_topology_t *own = NULL;
     ccl_routes_t *routes = NULL;
@@ -316,7 +367,7 @@ static ccl_status_t try_change(uint32_t index, uint32_t worker, void *user, ccl_
     c->out.status = CCL_INTERRUPTED;
     if (poll(t, worker) != CCL_OK)
         return CCL_OK;
-    c->out.status = edited(t->topo, &c->out, &topo, &own, &why);
+    c->out.status = edited(t->topo, c->out.edits, c->out.nedits, &topo, &own, &why);
     if (c->out.status == CCL_OK) {
         if (own)
             routes = ccl_routes_create(own);
@@ -352,15 +403,17 @@ static int by_time(const void *a, const void *b) {
 static ccl_status_t try_changes(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                 const ccl_explain_options_t *options, ccl_explanation_t *e,
                                 ccl_error_t *err) {
-    trial_t t = {.ctx = ctx, .topo = topo, .options = options};
+    trial_t t = {.ctx = ctx, .topo = topo, .options = options, .e = e};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     ccl_status_t status = ccl_i_changes(topo, options, e, &t.changes, &t.n, err);
+    if (status == CCL_OK)
+        status = ccl_i_slow_parts(topo, e, err);
     atomic_init(&t.done, 0);
     t.routes = calloc(threads, sizeof *t.routes);
     if (status == CCL_OK && !t.routes)
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_parallel_for(t.n, threads, try_change, &t, err);
+        status = ccl_parallel_for(t.n + e->nslow, threads, try_change, &t, err);
     if (status == CCL_OK) {
         (void)poll(&t, 0); /* all is done */
         if (t.n > 0)
@@ -374,6 +427,10 @@ static ccl_status_t try_changes(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         else
             e->tried[e->ntried++] = t.changes[i].out;
     }
+    for (uint32_t i = 0; status == CCL_OK && i < e->nslow; i++)
+        e->nuntried += e->slow[i].status == CCL_INTERRUPTED;
+    if (status == CCL_OK)
+        ccl_i_slow_decide(e);
     if (status == CCL_OK && e->nuntried)
         status = CCL_INTERRUPTED;
     for (uint32_t i = 0; t.routes && i < threads; i++)

@@ -54,6 +54,23 @@ typedef struct ccl_explain_options {
         .lower = CCL_LOWER_OPTIONS_INIT, .sim = CCL_SIM_OPTIONS_INIT                               \
     }
 
+/** Parts that are slower than others of their kind, and lack the same: links of one kind between
+   devices of the same kinds are compared by their bandwidth a lane with the fastest of them. */
+typedef struct ccl_slow_part {
+    const char *what;      /**< "server s0", "nic s0/nic3", "link a - b"; of several the first */
+    const char *bandwidth; /**< "net 25 of 50 GB/s": theirs, and the fastest's; by kind of link */
+    uint32_t count; /**< how many lack the same; of the last entry of several, which is all of them
+                         together, how many there are */
+    double share;   /**< least bandwidth, as a share of the fastest's, 0..1 */
+    const char *const *edits; /**< ccl_topology_edit() that make them as fast, in order */
+    uint32_t nedits;
+    bool decides;        /**< none gains more, and it is 1 % of the time or more */
+    ccl_status_t status; /**< CCL_OK, or why there is no time */
+    char why[200];       /**< then one line */
+    double time_s;       /**< of the same program where they are as fast */
+    double bound_s;      /**< of that cluster */
+} ccl_slow_part_t;
+
 /** What the links of the bound's proof did. */
 typedef struct ccl_cut_use {
     uint32_t nlinks;
@@ -81,8 +98,11 @@ typedef struct ccl_explanation {
     ccl_counterfactual_t *tried; /**< [ntried] the shortest time first, those without one last */
     uint32_t ntried;
     uint32_t nuntried; /**< changes that an interruption left out */
-    uint32_t untried;  /**< changes left out because a program of more than 200,000 primitives would
-                            be lowered again for each */
+    ccl_slow_part_t
+        *slow; /**< [nslow] the shortest time first, all together last; no_what_if: none */
+    uint32_t nslow;
+    uint32_t untried; /**< changes left out because a program of more than 200,000 primitives would
+                           be lowered again for each */
     ccl_arena_t arena;
 } ccl_explanation_t;
 /**

@@ -184,6 +184,123 @@ static double from_options(const made_t *m, const char *options) {
     return time_s;
 }
 
+/** A ring over two servers of which some parts are slow. */
+static void make_slow(made_t *m, const char *spec, const char *const *edits) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    *m = (made_t){.options = CCL_EXPLAIN_OPTIONS_INIT};
+    m->topo = topology(spec);
+    for (; *edits; edits++) {
+        ccl_topology_t *slower = NULL;
+        ck_assert_msg(ccl_topology_edit(m->topo, *edits, &slower, &err) == CCL_OK, "%s", err.text);
+        ccl_topology_destroy(m->topo);
+        m->topo = slower;
+    }
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, m->topo->nranks, 1, 0, &m->want, NULL),
+                     CCL_OK);
+    m->options.sim.size_bytes = m->options.synth.size_bytes = 16 << 20;
+    ck_assert_int_eq(
+        ccl_synthesize(NULL, "ring", m->topo, NULL, m->want, &m->options.synth, &m->schedule, &err),
+        CCL_OK);
+    m->program = lower(m, m->options.way, 0, false);
+    m->options.program = m->program; /* a program's own: few changes */
+}
+
+#define TWO "servers:2 gpus:2 nvswitch=100GB/s,1us nics:2x10GB/s,2us"
+
+/** What is found, and what it becomes: the cluster as it was before. */
+static const struct {
+    const char *spec;
+    const char *edits[4];
+    uint32_t n; /* 1 and the parts where they are several: all together */
+    struct {
+        const char *what, *bandwidth;
+        uint32_t count;
+        double share;
+        bool decides;
+    } parts[4]; /* in their order */
+} slow_cases[] = {
+    {TWO, {NULL}, 0, {{0}}},
+    {"dgx1-v100", {NULL}, 0, {{0}}}, /* links of one and of two lanes */
+    {TWO,
+     {"degrade:server:1=50%"},
+     1,
+     {{"server s1", "nvlink 50 of 100 GB/s, pcie 5 of 10 GB/s, net 5 of 10 GB/s", 1, .5, true}}},
+    {TWO,
+     {"degrade:nic:1=40%"},
+     1,
+     {{"nic s0/nic1", "pcie 4 of 10 GB/s, net 4 of 10 GB/s", 1, .4, true}}},
+    {TWO,
+     {"degrade:nic:0=99.7%"},
+     1,
+     {{"nic s0/nic0", "pcie 9.97 of 10 GB/s, net 9.97 of 10 GB/s", 1, .997, false}}},
+    /* alike */
+    {TWO,
+     {"degrade:nic:1=40%", "degrade:nic:2=40%"},
+     1,
+     {{"nic s0/nic1", "pcie 4 of 10 GB/s, net 4 of 10 GB/s", 2, .4, true}}},
+    /* one behind the other */
+    {TWO,
+     {"degrade:nic:1=40%", "degrade:nic:2=90%", "degrade:s0/gpu0-s0/nvswitch0=95%"},
+     4,
+     {{"nic s0/nic1", "pcie 4 of 10 GB/s, net 4 of 10 GB/s", 1, .4, true},
+      {NULL, NULL, 1, .9, false},
+      {NULL, NULL, 1, .95, false},
+      {"all of these together", "", 3, .4, false}}},
+    /* two that hide each other: together they decide */
+    {TWO,
+     {"degrade:nic:1=40%", "degrade:nic:3=40.1%"},
+     3,
+     {{NULL, NULL, 1, 0, false},
+      {NULL, NULL, 1, 0, false},
+      {"all of these together", "", 2, .4, true}}},
+    /* one link of a mesh */
+    {"gpus:3 nvlink=mesh,10GB/s,1us",
+     {"degrade:s0/gpu0-s0/gpu2=50%"},
+     1,
+     {{"link s0/gpu0 - s0/gpu2", "nvlink 5 of 10 GB/s", 1, .5, true}}},
+};
+
+START_TEST(test_slow_parts) {
+    made_t m, before;
+    const char *const none[] = {NULL};
+    make_slow(&m, slow_cases[_i].spec, slow_cases[_i].edits);
+    make_slow(&before, slow_cases[_i].spec, none);
+    ccl_explanation_t *e = explain(&m, 0), *same = explain(&m, 3);
+    ccl_bound_options_t how = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
+    how.size_bytes = m.options.sim.size_bytes;
+    how.proto = m.program->proto;
+    ck_assert_uint_eq(e->nslow, slow_cases[_i].n);
+    for (uint32_t i = 0; i < e->nslow; i++) {
+        const ccl_slow_part_t *part = &e->slow[i];
+        ck_assert_int_eq(part->status, CCL_OK);
+        if (slow_cases[_i].parts[i].what) {
+            ck_assert_str_eq(part->what, slow_cases[_i].parts[i].what);
+            ck_assert_str_eq(part->bandwidth, slow_cases[_i].parts[i].bandwidth);
+            ck_assert_double_eq_tol(part->share, slow_cases[_i].parts[i].share, 1e-12);
+        }
+        ck_assert_uint_eq(part->count, slow_cases[_i].parts[i].count);
+        ck_assert_msg(part->decides == slow_cases[_i].parts[i].decides, "%s: %g of %g", part->what,
+                      part->time_s, e->result->time_s);
+        ck_assert_str_eq(part->what, same->slow[i].what);
+        ck_assert_double_eq(part->time_s, same->slow[i].time_s);
+        ck_assert_double_eq(part->bound_s, same->slow[i].bound_s);
+    }
+    if (e->nslow) { /* the last one is all of it */
+        const ccl_slow_part_t *all = &e->slow[e->nslow - 1];
+        ck_assert_double_eq_tol(all->time_s, time_of(before.topo, m.program, m.options.sim),
+                                1e-9 * all->time_s);
+        ck_assert_int_eq(ccl_bound(NULL, before.topo, before.want, &how, &bound, NULL), CCL_OK);
+        ck_assert_double_eq_tol(all->bound_s, bound.time_s, 1e-9 * all->bound_s);
+        ccl_bound_fini(&bound);
+    }
+    ccl_explanation_destroy(e);
+    ccl_explanation_destroy(same);
+    clean(&m);
+    clean(&before);
+}
+END_TEST
+
 START_TEST(test_separate_runs) {
     made_t m;
     make(&m, _i);
@@ -330,6 +447,7 @@ int main(void) {
     Suite *suite = suite_create("explain");
     TCase *tc = tcase_create("explain");
     tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, test_slow_parts, 0, (int)CCL_ARRAY_LEN(slow_cases));
     tcase_add_loop_test(tc, test_separate_runs, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tc, test_shares, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_test(tc, test_two_gpus);
