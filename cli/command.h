@@ -91,6 +91,7 @@ typedef struct ccl_i_args {
         const char *export, *replay, *save_profile;
         const char *tuner_plugin, *plans; /* of `export` */
         ccl_i_list_t vary;
+        uint32_t over; /* index into the option's choices */
     } tune;
     struct { /* of `compare` and `simulate` */
         const char *scenario, *rank;

@@ -171,6 +171,10 @@ static const ccl_i_own_option_t options[] = {
      "a further cluster: the first one with fail:gpu:3, degrade:nic:0=25%,50%, "
      "scale:bandwidth:net=0.5,2 or set:slots=2,8 (one per value); may be repeated",
      NULL},
+    {"over", 0, KIND_CHOICE, AT(tune.over), "AXIS",
+     "what a picture shows: busbw over size, time over the values of --vary, or the latter where "
+     "one --vary with several values is all there is (auto)",
+     CCL_OPTION_WORDS("auto", "size", "value")},
     {"export", 0, KIND_TEXT, AT(tune.export), "DIR",
      "write the best programs per range of sizes (MSCCL XML, MSCCL++ plans), ring orders "
      "(NCCL_GRAPH_FILE) and a table for NCCL's tuner plugin to this folder",

@@ -150,7 +150,7 @@ typedef struct ccl_report_bounds {
     uint32_t nbounds;
     const ccl_collective_t *const *collectives; /**< [nbounds] */
     const ccl_bound_t *bounds;                  /**< [nbounds] */
-    bool over_time; /**< text and CSV: each as a table over the size */
+    bool over_time;                             /**< text and CSV: each as a table over the size */
 } ccl_report_bounds_t;
 ccl_status_t ccl_report_bounds(const ccl_report_bounds_t *bounds, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
@@ -488,7 +488,17 @@ typedef struct ccl_report_sweep_case {
     const ccl_tuning_t *tuning; /**< all of the same sizes */
     const ccl_bound_t *bound; /**< of a cluster that changes nothing (ccl_report_sweep_same()): says
                                    why; NULL: not known */
+    const char *knob; /**< what an edit sets, "degrade:nic:0"; NULL: no edit, or no number */
+    double value;     /**< to which value; of a share of what was, in percent */
+    const char *unit; /**< "%", "GB/s"; "": none */
 } ccl_report_sweep_case_t;
+/** What a picture of a sweep shows. */
+typedef enum ccl_report_sweep_over {
+    CCL_REPORT_OVER_AUTO, /**< values where one knob with several is all there is */
+    CCL_REPORT_OVER_SIZE, /**< busbw over size, a curve per cluster */
+    CCL_REPORT_OVER_VALUE /**< time, and the bound, over a knob's value; a plot per size, two curves
+                             per knob */
+} ccl_report_sweep_over_t;
 typedef struct ccl_report_sweep {
     const char *collective;
     uint32_t ncases; /**< >= 1; the others are compared with the first */
@@ -498,9 +508,9 @@ typedef struct ccl_report_sweep {
 bool ccl_report_sweep_same(const ccl_report_sweep_t *about, uint32_t at);
 ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_style_t *style,
                               ccl_text_t *out, ccl_error_t *err);
-/** busbw over size, a curve per cluster. */
-ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,
-                                   ccl_error_t *err);
+/** @retval CCL_ERR_USAGE  over values, but no knob has two, or they have different units. */
+ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_report_sweep_over_t over,
+                                   ccl_picture_t **out, ccl_error_t *err);
 
 /** Plans for single failures. */
 typedef struct ccl_report_failover {

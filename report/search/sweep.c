@@ -1,10 +1,10 @@
 /* The same tuning on several clusters: their best beside the first one's. */
-#include "report/rows.h"
+#include "report/search/sweep.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static const ccl_tune_run_t *best_of(const ccl_report_sweep_case_t *c, uint32_t size) {
+const ccl_tune_run_t *ccl_i_sweep_best(const ccl_report_sweep_case_t *c, uint32_t size) {
     uint32_t best = c->tuning->best[size];
 
     return best == CCL_NONE ? NULL : &c->tuning->runs[best];
@@ -12,8 +12,8 @@ static const ccl_tune_run_t *best_of(const ccl_report_sweep_case_t *c, uint32_t 
 
 /* How many times as fast as the first cluster; NaN: one has no time. */
 static double speedup(const ccl_report_sweep_t *about, uint32_t at, uint32_t size) {
-    const ccl_tune_run_t *base = best_of(&about->cases[0], size),
-                         *run = best_of(&about->cases[at], size);
+    const ccl_tune_run_t *base = ccl_i_sweep_best(&about->cases[0], size),
+                         *run = ccl_i_sweep_best(&about->cases[at], size);
 
     return base && run ? base->result.time_s / run->result.time_s : NAN;
 }
@@ -87,7 +87,7 @@ typedef struct case_row {
 static const void *size_of(const ccl_report_sweep_t *about, uint32_t at, uint32_t size,
                            size_row_t *out) {
     const ccl_report_sweep_case_t *c = &about->cases[at];
-    const ccl_tune_run_t *run = best_of(c, size);
+    const ccl_tune_run_t *run = ccl_i_sweep_best(c, size);
 
     out->cluster = c->name;
     out->settings = run ? c->tuning->points[run->point].settings : NULL;
@@ -219,7 +219,7 @@ static const ccl_i_column_t text_columns[] = {
 
 static const char *case_origin(const void *of, uint32_t size, const char **name_out) {
     const ccl_report_sweep_case_t *c = of;
-    const ccl_tune_run_t *run = best_of(c, size);
+    const ccl_tune_run_t *run = ccl_i_sweep_best(c, size);
 
     *name_out = NULL;
     return run ? run->result.origin : NULL;
@@ -256,40 +256,4 @@ ccl_status_t ccl_report_sweep(const ccl_report_sweep_t *about, const ccl_report_
         ccl_text_printf(out, "\n");
     }
     return ccl_i_text_status(out, err);
-}
-
-ccl_status_t ccl_report_draw_sweep(const ccl_report_sweep_t *about, ccl_picture_t **out,
-                                   ccl_error_t *err) {
-    uint32_t nsizes = about->cases[0].tuning->nsizes, n = about->ncases;
-    ccl_draw_curve_t *curves = calloc(n, sizeof(*curves));
-    double *values = calloc((size_t)n * nsizes, sizeof(*values));
-    double factor = 0;
-    char title[200];
-    ccl_status_t status = curves && values ? CCL_OK : ccl_fail_nomem(err);
-
-    for (uint32_t i = 0; i < n && status == CCL_OK; i++) {
-        for (uint32_t s = 0; s < nsizes; s++) {
-            const ccl_tune_run_t *run = best_of(&about->cases[i], s);
-
-            values[(size_t)i * nsizes + s] = run ? run->result.busbw_GBps : NAN;
-            if (run && run->result.time_s > 0)
-                factor = run->result.busbw_GBps * 1e9 * run->result.time_s /
-                         about->cases[i].tuning->sizes_bytes[s];
-        }
-        curves[i] = (ccl_draw_curve_t){about->cases[i].name, values + (size_t)i * nsizes};
-    }
-    snprintf(title, sizeof(title), "%.60s, tuned: %.80s and others", about->collective,
-             about->cases[0].name);
-    if (status == CCL_OK) {
-        ccl_draw_busbw_t plot = {.title = title,
-                                 .nsizes = nsizes,
-                                 .ncurves = n,
-                                 .sizes_bytes = about->cases[0].tuning->sizes_bytes,
-                                 .curves = curves,
-                                 .factor = factor};
-        status = ccl_draw_busbw(&plot, 1, out, err);
-    }
-    free(curves);
-    free(values);
-    return status;
 }

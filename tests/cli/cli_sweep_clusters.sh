@@ -34,6 +34,19 @@ grep -q '"schema": "ccllab/sweep/1"' "$dir/json" || say "no schema"
 "$ccllab" $sweep --vary degrade:nic:0=25%,50% --csv >"$dir/csv"
 awk -v a="$(column degrade:nic:0=25% 67108864 7)" -v b="$(column degrade:nic:0=50% 67108864 7)" \
     'BEGIN { exit !(a < b && b < 1) }' || say "degrees: $(cat "$dir/csv")"
+# Drawn as time over the degree: of each size the best and the bound, at 25, 50 and 100 %, falling as bandwidth grows.
+# shellcheck disable=SC2086
+"$ccllab" $sweep --vary degrade:nic:0=25%,50% -o "$dir/degrees.svg" 2>"$dir/err" || say "degrees: $(cat "$dir/err")"
+[ "$(grep -c 'class="curve"' "$dir/degrees.svg")" -eq 4 ] || say "degrees: not the best and the bound of two sizes"
+grep -q 'of what it was' "$dir/degrees.svg" || say "degrees: no axis of shares"
+for name in 'degrade:nic:0' 'degrade:nic:0, bound'; do
+    grep -F -A1 "<title>$name</title>" "$dir/degrees.svg" | sed -n 's/.* d="M\([^"]*\)".*/\1/p' | tr 'L' '\n' >"$dir/points"
+    sed -n 1,3p "$dir/points" | awk 'NR > 1 && !($1 > x && $2 > y) { bad = 1 } { x = $1; y = $2 } END { exit bad || NR != 3 }' ||
+        say "degrees, $name: $(cat "$dir/points")"
+done
+# shellcheck disable=SC2086
+"$ccllab" $sweep --vary degrade:nic:0=25%,50% --over size -o "$dir/sizes.svg" 2>"$dir/err" || say "sizes: $(cat "$dir/err")"
+[ "$(grep -c 'class="curve"' "$dir/sizes.svg")" -eq 6 ] || say "over size: not three clusters twice"
 # NICs twice as fast behind PCIe as tight as they were: nothing changes, and it says what binds.
 pcie='servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us'
 tight() { # edit, format
@@ -57,4 +70,16 @@ refused() { # words that stderr has, edit
 }
 refused 'option --vary nonsense:1: unknown edit' nonsense:1
 refused 'option --vary scale:bandwidth:net=x: factor "x"' scale:bandwidth:net=2,x
+refused_picture() { # words that stderr has, edits
+    rc=0
+    words=$1
+    shift
+    # shellcheck disable=SC2086
+    "$ccllab" $sweep "$@" --over value -o "$dir/refused.svg" >"$dir/out" 2>"$dir/err" || rc=$?
+    if [ $rc -ne 2 ] || ! grep -qF -e "$words" "$dir/err"; then
+        say "$*: exit code $rc: $(cat "$dir/err")"
+    fi
+}
+refused_picture 'needs a --vary with several numbers' --vary fail:gpu:3
+refused_picture 'have different units' --vary set:slots=2,4 --vary degrade:nic:0=25%,50%
 exit $bad

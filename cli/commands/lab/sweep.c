@@ -1,6 +1,7 @@
 /* ccllab sweep */
 #include "cli/command.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void sweep_fini(sweep_t *s) {
         free((ccl_bound_t *)s->cases[i].bound);
         ccl_topology_destroy((ccl_topology_t *)s->cases[i].topo);
         free((char *)s->cases[i].name);
+        free((char *)s->cases[i].knob);
     }
     free(s->cases);
     ccl_notebook_close(s->notebook);
@@ -59,6 +61,34 @@ static ccl_status_t edited(ccl_i_cli_t *cli, sweep_t *s, const char *edit, ccl_e
     return add_case(s, edit, topo, err);
 }
 
+/* The last case's knob and value, where the value is a number. */
+static ccl_status_t note_value(sweep_t *s, const char *edit, size_t knob_len, ccl_error_t *err) {
+    ccl_report_sweep_case_t *c = &s->cases[s->ncases - 1];
+    const char *text = edit + knob_len + 1;
+    ccl_error_t inner = CCL_ERROR_INIT;
+    double rate_Bps;
+    char *end;
+
+    c->value = strtod(text, &end);
+    if (end == text)
+        return CCL_OK;
+    if (strcmp(end, "%") == 0) {
+        c->unit = "%";
+    } else if (*end == '\0') {
+        c->unit = "";
+    } else if (strncmp(edit, "degrade:", 8) == 0 &&
+               ccl_parse_rate_Bps(text, &rate_Bps, &inner) == CCL_OK) {
+        c->value = rate_Bps / 1e9;
+        c->unit = "GB/s";
+    } else {
+        return CCL_OK;
+    }
+    if (!(c->value > 0) || !isfinite(c->value))
+        return CCL_OK;
+    c->knob = strndup(edit, knob_len);
+    return c->knob ? CCL_OK : ccl_fail_nomem(err);
+}
+
 /* "scale:bandwidth:net=0.5,2", "degrade:nic:0=25%,50%": an edit per value; "fail:..." is one. */
 static ccl_status_t vary(ccl_i_cli_t *cli, sweep_t *s, const char *text, ccl_error_t *err) {
     const char *factors = strchr(text, '=');
@@ -73,6 +103,7 @@ static ccl_status_t vary(ccl_i_cli_t *cli, sweep_t *s, const char *text, ccl_err
 
         snprintf(edit, sizeof(edit), "%.*s%.*s", (int)(factors + 1 - text), text, (int)n, p);
         CCL_TRY(edited(cli, s, edit, err));
+        CCL_TRY(note_value(s, edit, (size_t)(factors - text), err));
         p = p[n] ? p + n + 1 : NULL;
     }
     return CCL_OK;
@@ -169,7 +200,8 @@ static ccl_status_t print(ccl_i_cli_t *cli, const sweep_t *s, ccl_error_t *err) 
     ccl_status_t status;
 
     if (ccl_i_wants_picture(&cli->args)) {
-        status = ccl_report_draw_sweep(&about, &picture, err);
+        status = ccl_report_draw_sweep(&about, (ccl_report_sweep_over_t)cli->args.tune.over,
+                                       &picture, err);
         if (status == CCL_OK)
             status = ccl_i_picture_emit(cli, picture, err);
         ccl_picture_destroy(picture);
@@ -241,10 +273,10 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 }
 
 static const char *const accepts[] = {
-    "topology",      "fail",   "degrade", "scale",          "set",  "profile",
-    "collective",    "demand", "root",    "sizes",          "vary", "budget",
-    "plugin",        "space",  "knob",    "strategy",       "gap",  "improve",
-    "notebook@tune", "lease",  "width",   "bootstrap@tune", NULL};
+    "topology",   "fail",           "degrade",  "scale", "set",     "profile",       "over",
+    "collective", "demand",         "root",     "sizes", "vary",    "budget",        "plugin",
+    "space",      "knob",           "strategy", "gap",   "improve", "notebook@tune", "lease",
+    "width",      "bootstrap@tune", NULL};
 const ccl_i_command_t ccl_i_cmd_sweep = {
     .name = "sweep",
     .usage = "--topology SPEC --collective NAME [--vary EDIT]... [options] [SPEC]...",
@@ -253,10 +285,12 @@ const ccl_i_command_t ccl_i_cmd_sweep = {
         "Tunes the cluster, the cluster with each --vary, and the clusters named, each with\n"
         "the same space and budget, and puts their best times beside the first one's. Where\n"
         "nothing changes it says which links bind now. With\n"
-        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot. Processes that\n"
+        "-o FILE.svg (.pdf, .png) it draws their bandwidths as one plot or, of one --vary\n"
+        "with several values, the time and the bound over these (--over). Processes that\n"
         "share the notebook (ccllab work) help.\n",
     .examples = "ccllab sweep -t \"dgx-h100*2\" -c allreduce --vary degrade:nic:0=25%,50%\n"
-                "ccllab sweep -t dgx-h100 -c allgather --vary fail:gpu:3 -o sweep.svg\n",
+                "ccllab sweep -t dgx-h100 -c allgather --vary fail:gpu:3 -o sweep.svg\n"
+                "ccllab sweep -t dgx-a100 -c allreduce --vary degrade:gpu:0=50%,75% -o gpu.svg\n",
     .accepts = accepts,
     .max_inputs = 64,
     .no = "no synthesizer could run",
