@@ -144,6 +144,22 @@ typedef struct ccl_draw_curves {
 ccl_status_t ccl_draw_curves(const ccl_draw_curves_t *plots, uint32_t nplots, ccl_picture_t **out,
                              ccl_error_t *err);
 
+/** Times over samples of one contender. */
+typedef struct ccl_draw_spread {
+    const char *name;
+    const double *quantile_s; /**< [n] ascending: what shares 0, 1 / (n - 1) ... 1 of the samples do
+                                 not exceed; not finite: none */
+} ccl_draw_spread_t;
+typedef struct ccl_draw_spreads {
+    const char *title;
+    uint32_t n, ncurves; /**< n >= 2 quantiles of each */
+    const ccl_draw_spread_t *curves;
+} ccl_draw_spreads_t;
+/** Share of the samples over time (the empirical distribution), a step curve each; one plot below
+ * the other. A curve of which samples are lost ends below 100 %. */
+ccl_status_t ccl_draw_spreads(const ccl_draw_spreads_t *plots, uint32_t nplots, ccl_picture_t **out,
+                              ccl_error_t *err);
+
 typedef struct ccl_draw_point {
     double size_bytes, value; /**< both > 0 */
     uint32_t kind;            /**< < nkinds: its colour and marker */

@@ -1,5 +1,6 @@
 /* Sections for results of compare: the winner at each size, busbw of all contenders. */
 #include "report/html/page_curves.h"
+#include "report/html/page_spread.h"
 #include "base/json.h"
 
 #include <math.h>
@@ -223,6 +224,7 @@ static ccl_status_t section(ccl_i_page_t *page, const json_t *comparison,
     ccl_i_page_begin(page, "%s on %s", ccl_i_page_string(comparison, "collective"), topology);
     winners(sizes, &page->body);
     CCL_TRY(ccl_i_page_curves(page, plot, err));
+    CCL_TRY(ccl_i_page_spreads(page, comparison, err));
     for (size_t c = 0; c < json_array_size(contenders);)
         c = everyone(contenders, sizes, c, &page->body);
     absent(contenders, &page->body);

@@ -1,4 +1,5 @@
 /* Sections for a run: its figures, its thread blocks, its trace. */
+#include "report/html/page_spread.h"
 #include "report/html/page_timeline.h"
 #include "base/json.h"
 
@@ -146,6 +147,8 @@ ccl_status_t ccl_i_page_simulation(ccl_i_page_t *page, const ccl_json_doc_t *doc
     ccl_text_printf(&page->body, "<table><tbody>");
     ccl_i_page_facts(&page->body, root, facts, CCL_ARRAY_LEN(facts));
     ccl_text_printf(&page->body, "</tbody></table></div>\n");
+    CCL_TRY(ccl_i_page_run_spread(page, json_object_get(root, "spread"),
+                                  ccl_i_page_string(root, "input"), err));
     CCL_TRY(ccl_i_page_idle(page, doc, err));
     ccl_i_page_end(page);
     return CCL_OK;

@@ -55,6 +55,7 @@ void ccl_i_spread_row(const ccl_spread_t *s, ccl_i_spread_row_t *out) {
     out->p99_low_s = s->p99.low_s;
     out->p99_high_s = s->p99.high_s;
     out->cvar95_s = s->cvar95_s;
+    out->quantile_s = s->quantile_s;
     plus_minus(s->mean_s, s->mean_ci_s, out->mean, sizeof(out->mean));
     interval(&s->p50, out->p50, sizeof(out->p50));
     interval(&s->p95, out->p95, sizeof(out->p95));
@@ -83,6 +84,15 @@ const char *ccl_i_rank_text(ccl_rank_t rank, char *out, size_t out_len) {
 
 /* ---------------------------------------------------------------- what they hold */
 
+static uint64_t count_quantiles(const void *row) {
+    return ((const ccl_i_spread_row_t *)row)->quantile_s ? CCL_SPREAD_QUANTILES : 0;
+}
+
+static const void *quantile_at(const void *row, uint64_t i, void *scratch) {
+    (void)scratch;
+    return &((const ccl_i_spread_row_t *)row)->quantile_s[i];
+}
+
 #define AT(member) CCL_I_AT(ccl_i_spread_row_t, member)
 #define FEW "too few samples"
 #define LOST "lost samples count as longer than any time"
@@ -98,8 +108,11 @@ const char *ccl_i_rank_text(ccl_rank_t rank, char *out, size_t out_len) {
         {"p50_high_s", AT(p50_high_s), .null = FEW}, {"p95_s", AT(p95_s), .null = LOST},           \
         {"p95_low_s", AT(p95_low_s), .null = FEW}, {"p95_high_s", AT(p95_high_s), .null = FEW},    \
         {"p99_s", AT(p99_s), .null = LOST}, {"p99_low_s", AT(p99_low_s), .null = FEW},             \
-        {"p99_high_s", AT(p99_high_s), .null = FEW}, {                                             \
-        "cvar95_s", AT(cvar95_s), "mean of the slowest 5 %", .null = LOST                          \
+        {"p99_high_s", AT(p99_high_s), .null = FEW},                                               \
+        {"cvar95_s", AT(cvar95_s), "mean of the slowest 5 %", .null = LOST}, {                     \
+        "quantiles_s", CCL_I_LIST_OF(ccl_i_bare_number, count_quantiles, quantile_at),             \
+            "101 times: what 0, 1 ... 100 % of the samples do not exceed; null: lost",             \
+            .line = true                                                                           \
     }
 #define SHOWN                                                                                      \
     {"mean", AT(mean), .hidden = true}, {"p50", AT(p50), .hidden = true},                          \

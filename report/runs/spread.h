@@ -16,6 +16,7 @@ typedef struct ccl_i_spread_row {
         p95_high_s, p99_s, p99_low_s, p99_high_s, cvar95_s;
     double rank_s, regret_s, behind_s, behind_ci_s, beats, fastest; /**< of a comparison */
     bool winner;
+    const double *quantile_s;                                /**< [CCL_SPREAD_QUANTILES] */
     char mean[80], p50[120], p95[120], p99[120], behind[80]; /**< with how sure they are */
 } ccl_i_spread_row_t;
 void ccl_i_spread_row(const ccl_spread_t *spread, ccl_i_spread_row_t *out);

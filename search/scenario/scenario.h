@@ -124,6 +124,7 @@ typedef struct ccl_quantile {
 } ccl_quantile_t;
 
 /** Times over samples. Lost samples count as longer than any time, but in the mean. */
+enum { CCL_SPREAD_QUANTILES = 101 };
 typedef struct ccl_spread {
     uint32_t n;               /**< samples that were run */
     uint32_t lost;            /**< of them without a time: the program cannot run on what is left */
@@ -131,6 +132,9 @@ typedef struct ccl_spread {
     double sd_s, min_s, max_s;
     ccl_quantile_t p50, p95, p99;
     double cvar95_s; /**< mean of the slowest 5 % (at least one sample); INFINITY with lost ones */
+    double quantile_s[CCL_SPREAD_QUANTILES]; /**< [i] the least time that i percent of the samples
+                                                do not exceed, [0] the least of all; INFINITY: lost;
+                                                NaN: no samples */
 } ccl_spread_t;
 /** @param times_s  [n]; NaN: not run. */
 ccl_status_t ccl_spread(const double *times_s, uint32_t n, ccl_spread_t *out, ccl_error_t *err);

@@ -100,6 +100,8 @@ ccl_status_t ccl_spread(const double *times_s, uint32_t n, ccl_spread_t *out, cc
     out->p95 = ccl_quantile(list, got, 0.95);
     out->p99 = ccl_quantile(list, got, 0.99);
     out->cvar95_s = tail_mean(list, got, TAIL);
+    for (uint32_t i = 0; i < CCL_SPREAD_QUANTILES; i++)
+        out->quantile_s[i] = got ? list[place_of(got, i / (CCL_SPREAD_QUANTILES - 1.0))] : NAN;
     free(list);
     return CCL_OK;
 }

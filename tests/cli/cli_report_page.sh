@@ -49,6 +49,17 @@ esac
 [ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -c '<tr>')" -eq 4 ] || say "sizes are missing"
 [ "$(sed -n '/<table class="everyone">/,/<\/table>/p' a.html | grep -o '<th scope="col" class="n">[a-z]*<' | wc -l)" -eq 3 ] || say "contenders are missing"
 [ "$(grep -o 'n win' a.html | wc -l)" -eq 3 ] || say "not a winner per size"
+# Times over samples: a distribution for each size, a curve for each contender, their figures below; of a run likewise.
+noise='rate@net/device=normal(1,0.1)'
+"$ccllab" compare -q -t $cluster -c allgather --sizes 1M,16M --with ring,hm --scenario "$noise" --samples 20 --json -o spread.json
+"$ccllab" simulate -q -t $cluster hm.xml --size 16M --scenario "$noise" --samples 20 --json -o sampled.json
+"$ccllab" report spread.json sampled.json -o spread.html
+[ "$(grep -c '<figure class="spread">' spread.html)" -eq 3 ] || say "not a distribution per size and one of the run"
+curves=$(awk '/<figure class="spread">/ { on = 1 } on && /<g class="curve">/ { n++ } /<\/figure>/ { on = 0 } END { print n + 0 }' spread.html)
+[ "$curves" -eq 5 ] || say "$curves curves of times over samples"
+[ "$(grep -c 'over samples</caption>' spread.html)" -eq 2 ] || say "no figures of the samples"
+has a.html '<figure class="curves"'
+! grep -q '<figure class="spread">' a.html || say "a distribution without samples"
 # Nothing is fetched: the only address is the name of SVG.
 addresses=$(grep -oE '(https?:|src=|href=|url\(|@import)[^ >]*' a.html | grep -v -e 'http://www.w3.org/2000/svg' -e '^href="#' -e '^href="data:,"' || true)
 [ -z "$addresses" ] || say "the page fetches $addresses"

@@ -39,6 +39,34 @@ START_TEST(busbw) {
 }
 END_TEST
 
+START_TEST(spreads) {
+    static const double one[] = {100e-6, 150e-6, 150e-6, 180e-6, 200e-6};
+    static const double lost[] = {120e-6, 130e-6, 140e-6, INFINITY, INFINITY};
+    static const ccl_draw_spread_t two[] = {{"steady", one}, {"lossy", lost}},
+                                   none = {"nobody", lost + 3};
+    ccl_draw_spreads_t plots[] = {{"64M", 5, 2, two}, {"all lost", 2, 1, &none}};
+    ccl_picture_t *picture = NULL;
+    svg_t *svg;
+
+    ck_assert_int_eq(ccl_draw_spreads(plots, 2, &picture, NULL), CCL_OK);
+    svg = svg_read(picture);
+    ck_assert_uint_eq(svg_count(svg, "plot"), 2);
+    ck_assert_uint_eq(svg_count(svg, "curve"), 3);
+    ck_assert(svg_has(svg, "share of the samples (%)") && svg_has(svg, "time (us)"));
+    ck_assert(svg_has(svg, "steady") && svg_has(svg, "all lost"));
+    /* 100 to 200 us over 640 from 66: a share of 25 % is reached at 150, 386, and not before; 240
+     * high from 42. */
+    ck_assert_ptr_nonnull(strstr(
+        svg->source, "M66 282L386 282L386 222L386 222L386 162L578 162L578 102L706 102L706 42"));
+    /* Half of the samples have no time: the curve ends there. */
+    ck_assert_ptr_nonnull(strstr(svg->source, "M194 282L258 282L258 222L322 222L322 162\""));
+    ck_assert_ptr_nonnull(
+        strstr(svg->source, "steady: 50 % by 150 us, 95 % by 200 us, 99 % by 200 us"));
+    ck_assert_ptr_nonnull(strstr(svg->source, "lossy: 50 % by 140 us<"));
+    svg_free(svg);
+}
+END_TEST
+
 START_TEST(over_a_setting) {
     static const double x[] = {3, 10, 3000}, y[] = {1, NAN, 2.5};
     static const ccl_draw_curve_t two[] = {{"first", y}, {"second", x}};
@@ -231,6 +259,7 @@ int main(void) {
     TCase *tcase = tcase_create("plots");
 
     tcase_add_test(tcase, busbw);
+    tcase_add_test(tcase, spreads);
     tcase_add_test(tcase, over_a_setting);
     tcase_add_test(tcase, points);
     tcase_add_test(tcase, idle);

@@ -206,6 +206,11 @@ START_TEST(quantiles_of_one_link) {
         ck_assert_double_le(rows[i].got.high_s - rows[i].got.low_s, 0.1 * want_s);
         ck_assert_double_le(rows[i].got.low_s, rows[i].got.value_s);
     }
+    ck_assert_double_eq(spread.quantile_s[0], spread.min_s);
+    ck_assert_double_eq(spread.quantile_s[50], spread.p50.value_s);
+    ck_assert_double_eq(spread.quantile_s[95], spread.p95.value_s);
+    ck_assert_double_eq(spread.quantile_s[99], spread.p99.value_s);
+    ck_assert_double_eq(spread.quantile_s[CCL_SPREAD_QUANTILES - 1], spread.max_s);
     double mean_s = 2e-6 + 1e-4 * exp(0.02);
     ck_assert_double_eq_tol(spread.mean_s, mean_s, 1.3 * spread.mean_ci_s);
     ccl_program_destroy(program);
