@@ -1,7 +1,7 @@
 /* Times over samples: distributions of all contenders at a size, and the tables below them. */
 #include "report/html/page_spread.h"
 
-#include <jansson.h>
+#include "base/json.h"
 #include <math.h>
 
 /** One curve; *out has no quantiles where the result has none. */
