@@ -166,7 +166,8 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"save-profile", 0, KIND_TEXT, AT(tune.save_profile), "FILE",
      "write the constants that a replay fitted as a profile", NULL},
-    {"top", 0, KIND_U32, AT(tune.top), "K", "the best K of each size are replayed (3)", NULL},
+    {"top", 0, KIND_U32, AT(tune.top), "K",
+     "the best K of each size are replayed (3), or timed over samples (8)", NULL},
     {"vary", 0, KIND_LIST, AT(tune.vary), "EDIT",
      "a further cluster: the first one with fail:gpu:3, degrade:nic:0=25%,50%, "
      "scale:bandwidth:net=0.5,2 or set:slots=2,8 (one per value); may be repeated",

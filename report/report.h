@@ -19,6 +19,7 @@
 #include "search/failover/failover.h"
 #include "search/notebook/notebook.h"
 #include "search/tune/replay.h"
+#include "search/tune/sampled.h"
 #include "training/training.h"
 #include "validate/validate.h"
 
@@ -457,11 +458,13 @@ typedef struct ccl_report_tuning {
     const char *collective, *strategy;
     uint64_t seed;
     const ccl_tuning_t *tuning;
-    const ccl_replay_t *replay; /**< NULL: none */
-    const char *device;         /**< of the replay */
+    const ccl_replay_t *replay;        /**< NULL: none */
+    const char *device;                /**< of the replay */
+    const ccl_tune_samples_t *sampled; /**< NULL: none */
+    const char *scenario;              /**< of these: file, or what varies */
 } ccl_report_tuning_t;
 extern const char
-    *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks */
+    *const ccl_report_tuning_tables[]; /**< best blocks synthesis knobs runs replay ranks samples */
 ccl_status_t ccl_report_tuning(const ccl_report_tuning_t *about, const ccl_report_style_t *style,
                                ccl_text_t *out, ccl_error_t *err);
 

@@ -16,6 +16,7 @@
 #include "search/notebook/notebook.h"
 #include "search/scenario/scenario.h"
 #include "search/tune/replay.h"
+#include "search/tune/sampled.h"
 #include "search/tune/space.h"
 #include "search/tune/tune.h"
 

@@ -1,14 +1,15 @@
 /* What `tune` found: the best per size, fronts, what knobs are worth. */
 #include "report/rows.h"
 #include "report/search/replay.h"
+#include "report/search/sampled.h"
 #include "report/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ccl_report_tuning_tables[] = {"best", "blocks", "synthesis", "knobs",
-                                                "runs", "replay", "ranks",     NULL};
+const char *const ccl_report_tuning_tables[] = {"best",   "blocks", "synthesis", "knobs", "runs",
+                                                "replay", "ranks",  "samples",   NULL};
 enum {
     TABLE_BEST,
     TABLE_BLOCKS,
@@ -16,7 +17,8 @@ enum {
     TABLE_KNOBS,
     TABLE_RUNS,
     TABLE_REPLAY,
-    TABLE_RANKS
+    TABLE_RANKS,
+    TABLE_SAMPLES
 };
 
 static const ccl_tune_run_t *run_of(const ccl_tuning_t *t, uint32_t run) {
@@ -103,6 +105,9 @@ typedef struct root {
     bool replayed;
     const void *replay;
     ccl_i_replay_row_t replay_row;
+    bool has_samples;
+    const void *sampled;
+    ccl_i_sampled_row_t sampled_row;
 } root_t;
 
 static run_row_t run_row(const ccl_tuning_t *t, const ccl_tune_run_t *run) {
@@ -283,6 +288,8 @@ const ccl_i_result_t ccl_i_result_tune = {
             {"runs", RUNS(TABLE_RUNS), "all of them"},
             {"replay", AT(replay), "on a device", .when = CCL_I_WHEN(root_t, replayed),
              .of = &ccl_i_replay_record},
+            {"sampled", AT(sampled), "over samples of a scenario",
+             .when = CCL_I_WHEN(root_t, has_samples), .of = &ccl_i_sampled_record},
             {"best", RUNS(TABLE_BEST), .hidden = true},
             {0}}}};
 #undef AT
@@ -317,6 +324,11 @@ static ccl_status_t root_init(const ccl_report_tuning_t *about, root_t *out, ccl
     if (about->replay) {
         out->replay_row = ccl_i_replay_row(about->device, t, about->replay);
         out->replay = &out->replay_row;
+    }
+    if (about->sampled) {
+        ccl_i_sampled_row(about, &out->sampled_row);
+        out->has_samples = true;
+        out->sampled = &out->sampled_row;
     }
     for (size_t table = 0; table < CCL_ARRAY_LEN(out->lists) && status == CCL_OK; table++) {
         if (table == TABLE_KNOBS)
@@ -372,6 +384,10 @@ static ccl_status_t one_table(const root_t *root, size_t which, ccl_report_forma
         return ccl_fail(err, CCL_ERR_USAGE,
                         which == TABLE_REPLAY ? "there is no table of a replay without --replay"
                                               : "there are no new ranks without --replay");
+    if (which == TABLE_SAMPLES && !root->sampled)
+        return ccl_fail(err, CCL_ERR_USAGE, "there is no table of samples without --scenario");
+    if (which == TABLE_SAMPLES)
+        return ccl_i_sampled_points(&root->sampled_row, format, out, err);
     if (which == TABLE_REPLAY)
         return ccl_i_replay_points(&root->replay_row, format, out, err);
     if (which == TABLE_RANKS)
@@ -442,6 +458,10 @@ static ccl_status_t text(const root_t *root, ccl_text_t *out, ccl_error_t *err) 
         if (which == TABLE_BEST)
             ccl_i_text_origins("  how the best came about:", root->tuning->sizes_bytes,
                                root->tuning->nsizes, best_origin, root->tuning, out);
+    }
+    if (about->sampled) {
+        ccl_i_sampled_head(&root->sampled_row, out);
+        CCL_TRY(one_table(root, TABLE_SAMPLES, CCL_REPORT_TEXT, out, err));
     }
     if (about->replay) {
         ccl_i_replay_head(about->device, about->replay, out);

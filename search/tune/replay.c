@@ -37,9 +37,8 @@ typedef struct job {
 
 /* ---------------------------------------------------------------- which */
 
-/* Most likely one program under several settings. */
-static bool alike(const ccl_tuning_t *t, const ccl_i_tune_candidate_t *a,
-                  const ccl_i_tune_candidate_t *b) {
+bool ccl_i_tune_alike(const ccl_tuning_t *t, const ccl_i_tune_candidate_t *a,
+                      const ccl_i_tune_candidate_t *b) {
     return a->time_s == b->time_s && t->points[t->runs[a->run].point].values[CCL_KNOB_WITH] ==
                                          t->points[t->runs[b->run].point].values[CCL_KNOB_WITH];
 }
@@ -56,7 +55,7 @@ static ccl_status_t choose(job_t *j, ccl_error_t *err) {
     for (uint32_t s = 0; s < t->nsizes; s++) {
         uint32_t n = ccl_i_tune_candidates(t, s, list), taken = 0;
         for (uint32_t i = 0; i < n && taken < top; i++) {
-            if (i > 0 && alike(t, &list[i], &list[i - 1]))
+            if (i > 0 && ccl_i_tune_alike(t, &list[i], &list[i - 1]))
                 continue;
             j->r->points[j->r->npoints++] =
                 (ccl_replayed_t){.run = list[i].run, .tuned_s = list[i].time_s};

@@ -28,7 +28,7 @@ typedef struct ccl_i_made {
     ccl_error_t err;
     bool tried;                   /* shared, status and err say what came out */
     uint32_t run_point, run_size; /* whom it was first asked for */
-    char by[128]; /* of a queue: the process that has the schedule; else "" */
+    char by[128];                 /* of a queue: the process that has the schedule; else "" */
     bool scarce;                  /* some of its candidates were dropped for lack of memory */
 } ccl_i_made_t;
 
@@ -86,8 +86,8 @@ struct ccl_i_tuner {
     uint32_t *copies; /* [nruns asked for in this round] the run that is the same; CCL_NONE */
     double start_s;
     bool alone_here; /* others cannot know what is tuned */
-    bool queued;   /* this round's work is in the notebook's queue */
-    bool lazy;     /* points are for sure with the answer that follows them */
+    bool queued;     /* this round's work is in the notebook's queue */
+    bool lazy;       /* points are for sure with the answer that follows them */
     atomic_uint_least64_t done;
     const ccl_topology_t *again; /* programs are simulated on this cluster; NULL: where made */
     ccl_routes_t **again_routes; /* [threads] of it */
@@ -184,8 +184,7 @@ ccl_status_t ccl_i_tune_keep(ccl_i_tuner_t *t, ccl_tune_run_t *run, ccl_status_t
 /** Evaluate t->missing: each program is lowered once, all its runs of a round are one worker's. */
 ccl_status_t ccl_i_tune_evaluate(ccl_i_tuner_t *t, uint32_t nmissing, ccl_error_t *err);
 /** The runs of one program, again where memory was short. @param index  in t->lowered. */
-ccl_status_t ccl_i_lowered_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker,
-                               ccl_error_t *err);
+ccl_status_t ccl_i_lowered_one(ccl_i_tuner_t *t, uint32_t index, uint32_t worker, ccl_error_t *err);
 void ccl_i_lowered_destroy(ccl_i_lowered_t *l);
 
 /* rerank.c */
@@ -199,6 +198,9 @@ typedef struct ccl_i_tune_candidate {
  */
 uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size,
                                ccl_i_tune_candidate_t *list);
+/** Most likely one program under several settings. */
+bool ccl_i_tune_alike(const ccl_tuning_t *tuning, const ccl_i_tune_candidate_t *a,
+                      const ccl_i_tune_candidate_t *b);
 /**
  * All points with a time ranked again: their programs, made for the cluster that was tuned, on
  * `topo`.
@@ -209,8 +211,8 @@ uint32_t ccl_i_tune_candidates(const ccl_tuning_t *tuning, uint32_t size,
 ccl_status_t ccl_i_tune_rerank(const ccl_tuning_t *tuning, const ccl_topology_t *topo,
                                double most_s, ccl_replay_t *r, ccl_error_t *err);
 
-/* tune_queue.c: what a round wants is asked of all that share options->lab's notebook, and done here
-   as far as they leave it */
+/* tune_queue.c: what a round wants is asked of all that share options->lab's notebook, and done
+   here as far as they leave it */
 /** Schedules since first_new. */
 ccl_status_t ccl_i_queue_make(ccl_i_tuner_t *t, ccl_error_t *err);
 /** Runs of t->groups; those stay there that memory was short for elsewhere. */

@@ -26,6 +26,7 @@ tests/cli	one script for each command and kind of output
 tests/cli/cli_json_shapes.c	tables: the fields of every output
 tests/runtime	one test for each transport, device and fault
 tests/schedule/unit_verify.c	one small program or schedule for each fault that the verifier must find
+tests/search	one test for each search, its stores and what it exports
 tests/sim/naive.h	a second simulator, written to be read from top to bottom beside docs/model.md
 tests/synth	one test for each synthesizer and property
 tests/synth/unit_sketch.c	clusters worked out by hand, which share one fixture

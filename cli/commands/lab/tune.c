@@ -12,7 +12,11 @@ typedef struct tune {
     ccl_space_t *space;
     ccl_notebook_t *notebook;
     ccl_tuning_t *tuning;
-    ccl_replay_t *replay; /* NULL: not asked for */
+    ccl_replay_t *replay;     /* NULL: not asked for */
+    ccl_scenario_t *scenario; /* NULL: not asked for */
+    ccl_draws_t *draws;
+    ccl_tune_samples_t *sampled;
+    ccl_tune_sample_options_t sample_options;
     char device[16];
     double *sizes_bytes;
     uint32_t nsizes;
@@ -23,6 +27,9 @@ typedef struct tune {
 static void tune_fini(tune_t *t) {
     ccl_lab_leave(t->lab);
     ccl_replay_destroy(t->replay);
+    ccl_tune_samples_destroy(t->sampled);
+    ccl_draws_destroy(t->draws);
+    ccl_scenario_destroy(t->scenario);
     ccl_tuning_destroy(t->tuning);
     ccl_notebook_close(t->notebook);
     ccl_space_destroy(t->space);
@@ -162,7 +169,7 @@ static ccl_status_t print(ccl_i_cli_t *cli, const tune_t *t, ccl_error_t *err) {
     static const char *const strategies[] = {"halving", "grid", "random"};
     ccl_report_tuning_t about = {t->topo,       t->want->name, strategies[cli->args.tune.strategy],
                                  cli->ctx.seed, t->tuning,     t->replay,
-                                 t->device};
+                                 t->device,     t->sampled,    cli->args.vary.scenario};
     ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status = ccl_report_tuning(&about, &cli->style, &text, err);
 
@@ -215,6 +222,24 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
     return CCL_OK;
 }
 
+static ccl_status_t sample_options(const ccl_i_cli_t *cli, tune_t *t, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_error_t inner = CCL_ERROR_INIT;
+
+    t->sample_options = (ccl_tune_sample_options_t)CCL_TUNE_SAMPLE_OPTIONS_INIT;
+    CCL_TRY(ccl_i_scenario_open(cli, t->topo, &t->scenario, &t->draws, &t->sample_options.samples,
+                                err));
+    if (args->vary.rank && !t->draws)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--rank is over samples of a scenario: --scenario FILE is missing");
+    t->sample_options.draws = t->draws;
+    t->sample_options.top = args->tune.top;
+    if (args->vary.rank &&
+        ccl_rank_parse(args->vary.rank, &t->sample_options.rank, &inner) != CCL_OK)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --rank: %s", inner.text);
+    return CCL_OK;
+}
+
 /** All that is read before tuning: inputs, and options that go together. */
 static ccl_status_t prepare(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *options,
                             ccl_replay_options_t *again, ccl_error_t *err) {
@@ -227,6 +252,7 @@ static ccl_status_t prepare(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *opt
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--save-profile does not go with --profile: what is fitted then lies over "
                         "that one and is no whole by itself");
+    CCL_TRY(sample_options(cli, t, err));
     return cli->args.tune.replay ? replay_options(&cli->args, t, again, err) : CCL_OK;
 }
 
@@ -286,6 +312,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
 
         status = ccl_i_tell_scarcity(cli, &scarcity, err);
     }
+    if (status == CCL_OK && some && t.draws)
+        status = ccl_tune_sample(&cli->ctx, t.topo, t.want, t.tuning, &t.sample_options, &t.sampled,
+                                 err);
     if (status == CCL_OK && some && cli->args.tune.replay)
         status = replay(cli, &t, &again, err);
     if (t.tuning)
@@ -294,13 +323,14 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",         "degrade",        "scale",
-                                      "set",      "profile",      "collective",     "demand",
-                                      "root",     "sizes",        "budget",         "plugin",
-                                      "space",    "knob",         "strategy",       "gap",
-                                      "improve",  "export",       "executor",       "replay",
-                                      "top",      "save-profile", "repeats",        "notebook@tune",
-                                      "lease",    "table",        "bootstrap@tune", NULL};
+static const char *const accepts[] = {
+    "topology", "fail",           "degrade",  "scale",         "set",
+    "profile",  "collective",     "demand",   "root",          "sizes",
+    "budget",   "plugin",         "space",    "knob",          "strategy",
+    "gap",      "improve",        "export",   "executor",      "replay",
+    "top",      "save-profile",   "repeats",  "notebook@tune", "lease",
+    "table",    "bootstrap@tune", "scenario", "samples",       "rank@samples",
+    NULL};
 const ccl_i_command_t ccl_i_cmd_tune = {
     .name = "tune",
     .usage = "--topology SPEC --collective NAME [options]",
@@ -311,8 +341,9 @@ const ccl_i_command_t ccl_i_cmd_tune = {
         "a tuning that was stopped goes on where it was. Prints the best per size beside the\n"
         "best untuned synthesizer and the lower bound, time against thread blocks and against\n"
         "synthesis time, and what each knob is worth. Processes that share the notebook (ccllab\n"
-        "work), and all that mpirun or srun started, try points for it. docs/tuning.md has knobs\n"
-        "and strategies.\n",
+        "work), and all that mpirun or srun started, try points for it. With --scenario the --top\n"
+        "of each size are timed over samples, and --rank chooses the best among them.\n"
+        "docs/tuning.md has knobs and strategies.\n",
     .examples = "ccllab tune -t heteccl-h20-4+8 -c allgather --sizes 1M,64M --budget 5min\n"
                 "ccllab tune -t dgx-h100 -c allreduce --budget 500runs --export tuned\n"
                 "ccllab tune -t dgx-h100 -c allgather -k with=ring -k chunks=1:4\n",
