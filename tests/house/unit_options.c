@@ -41,6 +41,8 @@ static const ccl_thresholds_options_t default_ccl_thresholds_options_t =
     CCL_THRESHOLDS_OPTIONS_INIT;
 static const ccl_training_options_t default_ccl_training_options_t = CCL_TRAINING_OPTIONS_INIT;
 static const ccl_tune_options_t default_ccl_tune_options_t = CCL_TUNE_OPTIONS_INIT;
+static const ccl_tune_sample_options_t default_ccl_tune_sample_options_t =
+    CCL_TUNE_SAMPLE_OPTIONS_INIT;
 static const ccl_tune_work_options_t default_ccl_tune_work_options_t = CCL_TUNE_WORK_OPTIONS_INIT;
 static const ccl_validate_options_t default_ccl_validate_options_t = CCL_VALIDATE_OPTIONS_INIT;
 static const ccl_verify_options_t default_ccl_verify_options_t = CCL_VERIFY_OPTIONS_INIT;
@@ -109,6 +111,8 @@ START_TEST(test_searched) {
     REFUSES(ccl_tune_options_t, ccl_tune(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_tune_work_options_t, ccl_tune_work(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_lab_options_t, ccl_lab_join(NULL, NULL, &options, NULL, &err));
+    REFUSES_RUN(ccl_tune_sample_options_t,
+                ccl_tune_sample(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_RUN(ccl_replay_options_t,
                 ccl_tune_replay(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
