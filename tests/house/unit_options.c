@@ -111,8 +111,8 @@ START_TEST(test_searched) {
     REFUSES(ccl_tune_options_t, ccl_tune(NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_tune_work_options_t, ccl_tune_work(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_lab_options_t, ccl_lab_join(NULL, NULL, &options, NULL, &err));
-    REFUSES_RUN(ccl_tune_sample_options_t,
-                ccl_tune_sample(NULL, NULL, NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_tune_sample_options_t,
+            ccl_tune_sample(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES_RUN(ccl_replay_options_t,
                 ccl_tune_replay(NULL, NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_improve_options_t, ccl_improve(NULL, NULL, NULL, &options, NULL, &err));
