@@ -264,13 +264,41 @@ static void change_table(const json_t *root, ccl_text_t *out) {
                         json_array_size(list));
 }
 
+/** Parts that are slower than others of their kind; nothing where there are none. */
+static void slow_table(const json_t *root, ccl_text_t *out) {
+    static const ccl_i_page_column_t columns[] = {
+        {"part", "part", PAGE_WORDS},           {"alike", "alike", PAGE_NUMBER},
+        {"bandwidth", "bandwidth", PAGE_WORDS}, {"time_s", "time if as fast (us)", PAGE_US},
+        {"change", "change (%)", PAGE_PERCENT}, {"bound_s", "bound then (us)", PAGE_US}};
+    const json_t *list = json_object_get(root, "slow_parts");
+
+    if (json_array_size(list) > 0)
+        ccl_i_page_table(out, "Parts slower than others of their kind", list, columns,
+                         CCL_ARRAY_LEN(columns));
+}
+
+/** "; server s0 decides (25 of 50 GB/s): 33 % less if it were as fast as the others". */
+static void slow_text(const json_t *root, char *out, size_t out_len) {
+    const json_t *list = json_object_get(root, "slow_parts");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *part = json_array_get(list, i);
+
+        if (!json_is_true(json_object_get(part, "decides")))
+            continue;
+        snprintf(out, out_len, "; a slow part decides: %.100s (%.0f %% less if as fast as others)",
+                 ccl_i_page_string(part, "part"), -100 * ccl_i_page_number(part, "change"));
+        return;
+    }
+}
+
 /** The greatest cause and the best change. */
 static void answer(ccl_i_page_t *page, const json_t *root) {
     const json_t *cause = NULL, *list = json_object_get(root, "causes");
     const json_t *change = json_array_get(json_object_get(root, "changes"), 0);
     double time_s = ccl_i_page_number(root, "time_s");
     double with_s = ccl_i_page_number(change, "time_s");
-    char size[32], time[40], name[160] = "", best[400] = "";
+    char size[32], time[40], name[160] = "", best[400] = "", slow[200] = "";
 
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!cause || ccl_i_page_number(json_array_get(list, i), "time_s") >
@@ -284,11 +312,13 @@ static void answer(ccl_i_page_t *page, const json_t *root) {
     if (with_s < time_s)
         snprintf(best, sizeof(best), "; of what was tried, this helps most: %.250s (%.0f %% less)",
                  ccl_i_page_string(change, "what"), 100 * (1 - with_s / time_s));
-    ccl_i_page_answer(page, "%s of %s takes %s; what limits: %s (%.0f %% of its critical path)%s.",
+    slow_text(root, slow, sizeof(slow));
+    ccl_i_page_answer(page,
+                      "%s of %s takes %s; what limits: %s (%.0f %% of its critical path)%s%s.",
                       ccl_i_page_string(root, "input"),
                       ccl_format_bytes(ccl_i_page_number(root, "size_bytes"), size, sizeof(size)),
                       ccl_i_page_time(time_s, time, sizeof(time)), name,
-                      100 * ccl_i_page_number(cause, "time_s") / time_s, best);
+                      100 * ccl_i_page_number(cause, "time_s") / time_s, slow, best);
 }
 
 ccl_status_t ccl_i_page_explanation(ccl_i_page_t *page, const ccl_json_doc_t *doc,
@@ -319,6 +349,7 @@ ccl_status_t ccl_i_page_explanation(ccl_i_page_t *page, const ccl_json_doc_t *do
     ccl_i_page_facts(out, doc->root, facts, CCL_ARRAY_LEN(facts));
     ccl_i_page_facts(out, cut, &on_cut, 1);
     ccl_text_printf(out, "</tbody></table></div>\n");
+    slow_table(doc->root, out);
     change_table(doc->root, out);
     CCL_TRY(ccl_i_page_picture(picture, out, err));
     CCL_TRY(ccl_i_page_idle(page, doc, err));

@@ -49,6 +49,12 @@ esac
 [ "$(sed -n '/<table class="comparison">/,/<\/table>/p' a.html | grep -c '<tr>')" -eq 4 ] || say "sizes are missing"
 [ "$(sed -n '/<table class="everyone">/,/<\/table>/p' a.html | grep -o '<th scope="col" class="n">[a-z]*<' | wc -l)" -eq 3 ] || say "contenders are missing"
 [ "$(grep -o 'n win' a.html | wc -l)" -eq 3 ] || say "not a winner per size"
+# A slow part, in the answer and as a row.
+"$ccllab" explain -q -t $cluster --degrade server:0=50% -c allgather --with ring --size 1M --json -o slow.json
+"$ccllab" report slow.json -o slow.html
+has slow.html '; a slow part decides: server s0 ('
+has slow.html '<caption>Parts slower than others of their kind</caption>'
+! grep -q 'slow part' a.html || say "a slow part in a cluster without"
 # Times over samples: a distribution for each size, a curve for each contender, their figures below; of a run likewise.
 noise='rate@net/device=normal(1,0.1)'
 "$ccllab" compare -q -t $cluster -c allgather --sizes 1M,16M --with ring,hm --scenario "$noise" --samples 20 --json -o spread.json
