@@ -78,10 +78,14 @@ static bool switch_hops(const ccl_topology_t *topo, const char *proto, double *h
     return made;
 }
 
-/* Earliest arrivals from one GPU, by Dijkstra's algorithm on a matrix. @param hop  [n][n] seconds
-   @param time, hops  [n] out   @param done  [n] scratch */
-static void arrivals(uint32_t n, const double *hop, uint32_t s, double start_s, double *time,
+/* Earliest arrivals from one GPU, by Dijkstra's algorithm on a matrix. It ends where one more hop,
+   however short, comes too late everywhere: most GPUs are a hop or two away. @param hop  [n][n]
+   seconds, none less than shortest_s
+   @param time  [n] out; in: time[s], when it starts   @param hops  [n] out   @param done  [n]
+   scratch */
+static void arrivals(uint32_t n, const double *hop, double shortest_s, uint32_t s, double *time,
                      uint32_t *hops, uint8_t *done) {
+    double start_s = time[s];
     for (uint32_t v = 0; v < n; v++) {
         time[v] = INFINITY;
         hops[v] = 0;
@@ -90,11 +94,15 @@ static void arrivals(uint32_t n, const double *hop, uint32_t s, double start_s, 
     time[s] = start_s;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t u = CCL_NONE;
+        double last_s = -INFINITY;
         for (uint32_t v = 0; v < n; v++) {
-            if (!done[v] && time[v] < INFINITY && (u == CCL_NONE || time[v] < time[u]))
+            if (done[v])
+                continue;
+            last_s = fmax(last_s, time[v]);
+            if (time[v] < INFINITY && (u == CCL_NONE || time[v] < time[u]))
                 u = v;
         }
-        if (u == CCL_NONE)
+        if (u == CCL_NONE || time[u] + shortest_s >= last_s)
             break;
         done[u] = 1;
         const double *row = hop + (size_t)u * n;
@@ -139,13 +147,17 @@ ccl_status_t ccl_model_latency_bound(const ccl_topology_t *topo, ccl_routes_t *r
         status = ccl_fail_nomem(err);
         goto end;
     }
+    double shortest_s = INFINITY;
+    for (size_t i = 0; i < nn; i++)
+        shortest_s = fmin(shortest_s, hop[i]);
     for (uint32_t s = 0; s < n; s++) {
         bool any = false;
         for (uint32_t d = 0; d < n && !any; d++)
             any = d != s && (!moves || moves[(size_t)s * n + d]);
         if (!any)
             continue;
-        arrivals(n, hop, s, ccl_model_launch_s(topo, s, proto), time, hops, done);
+        time[s] = ccl_model_launch_s(topo, s, proto);
+        arrivals(n, hop, shortest_s, s, time, hops, done);
         for (uint32_t d = 0; d < n; d++) {
             if (d != s && (!moves || moves[(size_t)s * n + d]) && time[d] < INFINITY &&
                 (out->from == CCL_NONE || time[d] + last_s > out->latency_s))
