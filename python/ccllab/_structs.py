@@ -84,7 +84,7 @@ Progress = struct(
 
 Ctx = struct(
     "ccl_ctx_t",
-    "ptr log, log_user, progress, progress_user, cancel; u64 seed; u32 threads; ptr work, runs",
+    "ptr log, log_user, progress, progress_user, cancel; u64 seed; u32 threads; ptr work, runs, judge",
     init="CCL_CTX_INIT", defaults={"seed": 1},
 )
 
