@@ -376,7 +376,8 @@ typedef enum ccl_option_type {
     CCL_OPTION_PERCENT, /**< double; 0.2 is written 20 */
     CCL_OPTION_TEXT,    /**< const char *, borrowed; not empty */
     CCL_OPTION_INPUT,   /**< const ccl_json_doc_t *: a file that the command line reads */
-    CCL_OPTION_OUTPUT   /**< ccl_text_t *: a file that the command line writes afterwards */
+    CCL_OPTION_OUTPUT,  /**< ccl_text_t *: a file that the command line writes afterwards */
+    CCL_OPTION_SCHEDULE /**< const ccl_schedule_t *: a file that the command line reads */
 } ccl_option_type_t;
 
 enum {
