@@ -113,7 +113,7 @@ typedef struct ccl_i_args {
         uint32_t experts, top_k, hidden, tokens, copies;
         uint32_t placement; /**< index into the option's choices */
         double element;
-        const char *skew;
+        const char *skew, *affinity, *write_placement;
         bool combine, unshared;
     } moe;
     bool path, no_what_if; /**< of `explain` */
