@@ -64,7 +64,7 @@ typedef struct ccl_warm_link {
 /** What `alltoallv` made of a former schedule (ccl_synth_options_t.warm). */
 typedef struct ccl_warm_stats {
     uint32_t runs;                 /**< 0: there was none */
-    uint32_t blocks, blocks_again; /**< blocks with bytes; of these on ways of their own again */
+    uint32_t blocks, blocks_again; /**< blocks with bytes; of these some transfer is other */
     uint32_t changed;              /**< blocks with other bytes than before, also none */
     double bytes_before, bytes;    /**< of all blocks that move */
     double bytes_changed;          /**< more or less, block by block */

@@ -132,7 +132,6 @@ typedef struct job {
     double size_bytes;
     ccl_i_av_warm_t warm;
     ccl_i_av_cold_t cold; /* beside `warm` */
-    uint32_t again[4];    /* blocks on other ways than before, of the candidates of `warm` */
 } job_t;
 
 static ccl_status_t to_schedule(ccl_i_av_work_t *w, const ccl_collective_t *coll,
@@ -221,7 +220,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     job_t *j = user;
     const candidate_t *c = &candidates[index + (j->options->warm ? 0 : WARM)];
     if (c->warm)
-        return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, &j->again[index], err);
+        return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, err);
     if (!c->name)
         return planned(j, out, NULL, err);
     const ccl_synth_ops_t *ops = ccl_synth_find(c->name);
@@ -231,15 +230,12 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
 }
 
-/* @param again_out  blocks on other ways than before. */
-static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
-                           uint32_t *again_out, ccl_error_t *err) {
+static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
     double transfers = ccl_i_collective_transfers(j->want);
     bool warm = j->options->warm != NULL, sized = j->options->size_bytes > 0;
     uint32_t first = warm ? 0 : WARM, end = sized ? CCL_ARRAY_LEN(candidates) : OURS;
     if (transfers > POLICY.transfers || (!warm && !sized))
-        return warm ? ccl_i_av_warm_mix(&j->warm, &j->cold, &candidates[LOADED].mix, out, again_out,
-                                        err)
+        return warm ? ccl_i_av_warm_mix(&j->warm, &j->cold, &candidates[LOADED].mix, out, err)
                     : planned(j, out, NULL, err);
     ccl_i_race_t race = {.ctx = j->ctx,
                          .topo = j->topo,
@@ -254,7 +250,6 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
     ccl_status_t status = ccl_i_race_run(&race, end - first, err);
-    *again_out = warm && race.best.index < WARM ? j->again[race.best.index] : j->warm.blocks;
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
     if (status == CCL_OK)
@@ -266,15 +261,14 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
 /* From a former schedule, and what changed. */
 static ccl_status_t start_warm(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    uint32_t again = 0;
     ccl_status_t status =
         ccl_i_av_warm_init(&j->warm, &j->net, j->options->warm, j->want, j->size_bytes, err);
     if (status == CCL_OK)
         status = planned(j, &j->cold.schedule, &j->cold.first, err);
     if (status == CCL_OK)
-        status = choose(j, routes, out, &again, err);
+        status = choose(j, routes, out, err);
     if (status == CCL_OK && j->options->stats) {
-        status = ccl_i_av_warm_tell(&j->warm, *out, again, &j->options->stats->warm, err);
+        status = ccl_i_av_warm_tell(&j->warm, *out, &j->options->stats->warm, err);
         if (status != CCL_OK) {
             ccl_schedule_destroy(*out);
             *out = NULL;
@@ -294,9 +288,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;
     CCL_TRY(ccl_i_av_net_init(&j.net, topo, is_reduced(want), err));
-    uint32_t again = 0;
     ccl_status_t status =
-        options->warm ? start_warm(&j, routes, out, err) : choose(&j, routes, out, &again, err);
+        options->warm ? start_warm(&j, routes, out, err) : choose(&j, routes, out, err);
     ccl_i_av_net_fini(&j.net);
     return status;
 }

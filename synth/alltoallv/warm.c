@@ -13,8 +13,6 @@
 
 /* A block that grew by more has too few parts for its bytes. */
 static const double MOST_GROWTH = 2;
-/* Bytes that differ by less than this part are the same. */
-static const double ROUNDING = 1e-9;
 /* Steps of two schedules whose numbers differ by less are set side by side as they are. */
 static const double LIKE_STEPS = 0.1;
 
@@ -325,10 +323,32 @@ static ccl_status_t relieve(mix_t *m, uint32_t r, double aim_s, ccl_error_t *err
     return CCL_OK;
 }
 
-static bool has_ways(const ccl_i_av_warm_t *w, uint32_t block, bool same) {
-    double bytes = w->want->chunks[block].share * w->size_bytes, had = w->had_bytes[block];
-    return bytes > 0 && had > 0 &&
-           (same ? fabs(bytes - had) <= ROUNDING * had : bytes <= MOST_GROWTH * had);
+/* The block takes the same hops on the same channels, part by part. */
+static bool is_alike(const mix_t *m, uint32_t block) {
+    const ccl_i_av_warm_t *w = m->w;
+    uint32_t begin = m->cold->first[block], n = m->cold->first[block + 1] - begin;
+    if (w->parts.first[block + 1] - w->parts.first[block] != n)
+        return false;
+    for (uint32_t p = 0; p < n; p++) {
+        uint32_t f = w->parts.list[w->parts.first[block] + p], c = begin + p;
+        uint32_t i = w->moves.first[f], k = m->cold->moves.first[c];
+        if (w->moves.first[f + 1] - i != m->cold->moves.first[c + 1] - k)
+            return false;
+        for (; i < w->moves.first[f + 1]; i++, k++) {
+            const ccl_transfer_t *x = &w->former->transfers[w->moves.list[i]];
+            const ccl_transfer_t *y = &m->cold->schedule->transfers[m->cold->moves.list[k]];
+            if (x->src != y->src || x->dst != y->dst || x->channel != y->channel)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool has_ways(const mix_t *m, const ccl_i_av_mix_t *how, uint32_t block) {
+    double bytes = m->w->want->chunks[block].share * m->w->size_bytes;
+    double had = m->w->had_bytes[block];
+    return bytes > 0 && had > 0 && bytes <= MOST_GROWTH * had &&
+           (!how->alike || is_alike(m, block));
 }
 
 static ccl_status_t settle(mix_t *m, const ccl_i_av_mix_t *how, ccl_error_t *err) {
@@ -337,7 +357,7 @@ static ccl_status_t settle(mix_t *m, const ccl_i_av_mix_t *how, ccl_error_t *err
     const double aim_s = (1 + how->within) * (1 + 1e-9) * m->load_s[busiest(w->net, m->load_s)];
     memset(m->load_s, 0, w->net->nresources * sizeof *m->load_s);
     for (uint32_t b = 0; b < w->want->nchunks; b++) {
-        m->again[b] = !has_ways(w, b, how->changed);
+        m->again[b] = !has_ways(m, how, b);
         CCL_TRY(load_block(m, b, m->again[b], 1, CCL_NONE, m->load_s, err));
     }
     /* A round takes at least one block away; with none left the load is the cold plan's. */
@@ -405,8 +425,7 @@ static void add_transfers(const mix_t *m, const uint32_t *first, bool again, uin
     }
 }
 
-static ccl_status_t assemble(const mix_t *m, ccl_schedule_t **out, uint32_t *again_out,
-                             ccl_error_t *err) {
+static ccl_status_t assemble(const mix_t *m, ccl_schedule_t **out, ccl_error_t *err) {
     const ccl_i_av_warm_t *w = m->w;
     ccl_collective_t *coll = NULL;
     size_t most = (size_t)w->former->coll->nchunks + m->cold->schedule->coll->nchunks;
@@ -427,7 +446,6 @@ static ccl_status_t assemble(const mix_t *m, ccl_schedule_t **out, uint32_t *aga
     free(place);
     for (uint32_t b = 0; b < w->want->nchunks; b++)
         again += m->again[b] && ccl_i_av_moves(&w->want->chunks[b]);
-    *again_out = again;
     if (status == CCL_OK)
         ccl_origin_set((*out)->origin, "alltoallv: %u of %u blocks on ways of the former schedule",
                        w->blocks - again, w->blocks);
@@ -435,7 +453,7 @@ static ccl_status_t assemble(const mix_t *m, ccl_schedule_t **out, uint32_t *aga
 }
 
 ccl_status_t ccl_i_av_warm_mix(ccl_i_av_warm_t *w, ccl_i_av_cold_t *cold, const ccl_i_av_mix_t *how,
-                               ccl_schedule_t **out, uint32_t *again_out, ccl_error_t *err) {
+                               ccl_schedule_t **out, ccl_error_t *err) {
     size_t n = w->want->nchunks + (size_t)1;
     mix_t m = {.w = w, .cold = cold};
     m.again = calloc(n, sizeof *m.again);
@@ -449,7 +467,7 @@ ccl_status_t ccl_i_av_warm_mix(ccl_i_av_warm_t *w, ccl_i_av_cold_t *cold, const 
     if (status == CCL_OK)
         status = settle(&m, how, err);
     if (status == CCL_OK)
-        status = assemble(&m, out, again_out, err);
+        status = assemble(&m, out, err);
     free(m.again);
     free(m.gain_s);
     free(m.order);

@@ -39,16 +39,15 @@ void ccl_i_av_cold_fini(ccl_i_av_cold_t *cold);
 /** How far blocks may keep their former ways. */
 typedef struct ccl_i_av_mix {
     double within; /**< part by which a link may be busy for longer than with the cold plan */
-    bool changed;  /**< none does that has other bytes */
+    bool alike;    /**< only those do whose ways, with channels, are the cold plan's as well */
 } ccl_i_av_mix_t;
 /**
  * Blocks on their former ways, those on the ways of the cold plan that are new, or without which a
  * link would be busy for longer than `how` allows.
  * @param cold       its moves are filled here.
- * @param again_out  blocks on ways of the cold plan.
  */
 ccl_status_t ccl_i_av_warm_mix(ccl_i_av_warm_t *w, ccl_i_av_cold_t *cold, const ccl_i_av_mix_t *how,
-                               ccl_schedule_t **out, uint32_t *again_out, ccl_error_t *err);
+                               ccl_schedule_t **out, ccl_error_t *err);
 /** Chunks with the same ends get one number: of a's chunks, then of b's. @param out  malloc'ed. */
 ccl_status_t ccl_i_av_number_blocks(const ccl_collective_t *a, const ccl_collective_t *b,
                                     uint32_t **out, uint32_t *n_out, ccl_error_t *err);
@@ -59,8 +58,8 @@ static inline bool ccl_i_av_moves(const ccl_chunk_t *c) {
     bool stays = c->nsources == 1 && c->ndests == 1 && c->sources[0] == c->dests[0];
     return c->share > 0 && c->ndests > 0 && !stays;
 }
-/** What changed from the former schedule to another. @param blocks_again  goes into *out. */
+/** What changed from the former schedule to another. */
 ccl_status_t ccl_i_av_warm_tell(const ccl_i_av_warm_t *w, const ccl_schedule_t *now,
-                                uint32_t blocks_again, ccl_warm_stats_t *out, ccl_error_t *err);
+                                ccl_warm_stats_t *out, ccl_error_t *err);
 
 #endif

@@ -56,21 +56,41 @@ static ccl_transfer_t *moves_of(const ccl_schedule_t *s, const uint32_t *number)
     return all;
 }
 
-static ccl_status_t tell_transfers(const ccl_i_av_warm_t *w, const ccl_schedule_t *now,
-                                   ccl_warm_stats_t *out, ccl_error_t *err) {
-    const ccl_schedule_t *was = w->former;
-    uint32_t *number = NULL, n, nwas = was->ntransfers, nnow = now->ntransfers;
-    CCL_TRY(ccl_i_av_number_blocks(was->coll, now->coll, &number, &n, err));
-    ccl_transfer_t *a = moves_of(was, number), *b = moves_of(now, number + was->coll->nchunks);
-    for (uint32_t i = 0, k = 0; a && b && i < nwas && k < nnow;) {
-        int order = by_move(&a[i], &b[k]);
-        out->kept += order == 0;
+/* How many are in both; touched: blocks with one that is not. */
+static uint32_t count_kept(const ccl_transfer_t *a, uint32_t na, const ccl_transfer_t *b,
+                           uint32_t nb, bool *touched) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0, k = 0; i < na || k < nb;) {
+        int order = i == na ? 1 : k == nb ? -1 : by_move(&a[i], &b[k]);
+        kept += order == 0;
+        if (order != 0)
+            touched[order < 0 ? a[i].chunk : b[k].chunk] = true;
         i += order <= 0;
         k += order >= 0;
     }
-    out->added = nnow - out->kept;
-    out->dropped = nwas - out->kept;
-    ccl_status_t status = a && b ? CCL_OK : ccl_fail_nomem(err);
+    return kept;
+}
+
+static ccl_status_t tell_transfers(const ccl_i_av_warm_t *w, const ccl_schedule_t *now,
+                                   ccl_warm_stats_t *out, ccl_error_t *err) {
+    const ccl_schedule_t *was = w->former;
+    uint32_t *number = NULL, n;
+    CCL_TRY(ccl_i_av_number_blocks(was->coll, now->coll, &number, &n, err));
+    const uint32_t *now_number = number + was->coll->nchunks;
+    ccl_transfer_t *a = moves_of(was, number), *b = moves_of(now, now_number);
+    bool *touched = calloc(n + (size_t)1, sizeof *touched);
+    ccl_status_t status = a && b && touched ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK) {
+        out->kept = count_kept(a, was->ntransfers, b, now->ntransfers, touched);
+        out->added = now->ntransfers - out->kept;
+        out->dropped = was->ntransfers - out->kept;
+        for (uint32_t k = 0; k < now->coll->nchunks; k++) {
+            bool *again = &touched[now_number[k]];
+            out->blocks_again += *again && ccl_i_av_moves(&now->coll->chunks[k]);
+            *again = *again && !ccl_i_av_moves(&now->coll->chunks[k]); /* once */
+        }
+    }
+    free(touched);
     free(a);
     free(b);
     free(number);
@@ -116,9 +136,9 @@ static ccl_status_t tell_links(const ccl_i_av_warm_t *w, const ccl_schedule_t *n
 }
 
 ccl_status_t ccl_i_av_warm_tell(const ccl_i_av_warm_t *w, const ccl_schedule_t *now,
-                                uint32_t blocks_again, ccl_warm_stats_t *out, ccl_error_t *err) {
+                                ccl_warm_stats_t *out, ccl_error_t *err) {
     uint32_t *number = NULL, n = 0;
-    ccl_warm_stats_t stats = {.runs = 1, .blocks_again = blocks_again};
+    ccl_warm_stats_t stats = {.runs = 1};
     CCL_TRY(ccl_i_av_number_blocks(w->want, w->former->coll, &number, &n, err));
     double *bytes = calloc(2 * (size_t)n + 1, sizeof *bytes);
     ccl_status_t status = bytes ? CCL_OK : ccl_fail_nomem(err);

@@ -242,6 +242,37 @@ START_TEST(the_report_counts_blocks_and_bytes) {
 }
 END_TEST
 
+/* All is sent straight, then a GPU sends twice as much to the other server: of its own NIC's bytes
+   some leave, and of its neighbours' nothing. */
+START_TEST(what_overloads_a_link_moves) {
+    ccl_topology_t *topo = open("servers:2 gpus:8 nvswitch=300GB/s nics:8x25GB/s");
+    ccl_synth_stats_t stats;
+    ccl_schedule_t *former = NULL;
+    double m[256];
+    for (uint32_t i = 0; i < 256; i++)
+        m[i] = i % 17 ? 4e6 : 0;
+    ccl_collective_t *before = demand(m, 16);
+    for (uint32_t d = 8; d < 16; d++)
+        m[d] *= 2;
+    ccl_collective_t *now = demand(m, 16);
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, before, NULL, &former, NULL),
+                     CCL_OK);
+    ccl_schedule_t *cold = make(topo, now, NULL, true, &stats);
+    ccl_schedule_t *warm = make(topo, now, former, true, &stats);
+    carries(warm, m, 16);
+    ck_assert_msg(stats.warm.blocks_again >= 4 && stats.warm.blocks_again <= 24, "%u blocks, %s",
+                  stats.warm.blocks_again, warm->origin);
+    ck_assert(simulated(topo, warm) <= 1.01 * simulated(topo, cold));
+    ck_assert(simulated(topo, warm) < 0.7 * stats.warm.load_before_s * 2);
+    ccl_schedule_destroy(cold);
+    ccl_schedule_destroy(warm);
+    ccl_schedule_destroy(former);
+    ccl_collective_destroy(now);
+    ccl_collective_destroy(before);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Tokens that several GPUs want, and their sums back. */
 START_TEST(experts_start_warm) {
     ccl_topology_t *topo = open("dgx-h100*2");
@@ -328,6 +359,7 @@ int main(void) {
     tcase_add_loop_test(tcase, the_same_demand_gives_the_same_transfers, 0,
                         CCL_ARRAY_LEN(clusters));
     tcase_add_test(tcase, the_report_counts_blocks_and_bytes);
+    tcase_add_test(tcase, what_overloads_a_link_moves);
     tcase_add_test(tcase, experts_start_warm);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
     suite_add_tcase(suite, tcase);
