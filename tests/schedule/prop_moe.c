@@ -1,4 +1,4 @@
-// timeout: 300
+// timeout: 600
 /*
  * Optimised placements of experts: within the limit of experts for a GPU, the same each time, with
  * the bound that they claim, never worse than balanced or block, better on unequal clusters and
