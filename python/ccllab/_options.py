@@ -66,9 +66,11 @@ def _put(row: Any, value: Any, options: Any, keep: List[Any]) -> None:
         at = ctypes.addressof(options) + row.offset
         ctypes.c_void_p.from_address(at).value = ctypes.addressof(json.doc)
     elif row.type == _TYPE["CCL_OPTION_SCHEDULE"]:
-        handle = getattr(value, "_handle", None)
-        if handle is None:
+        from .programs import Schedule  # which has options itself
+
+        if not isinstance(value, Schedule):
             raise UsageError(f"{decode(row.name)} is a Schedule, not {value!r}")
+        handle = value._handle
         keep.append(handle)
         at = ctypes.addressof(options) + row.offset
         ctypes.c_void_p.from_address(at).value = handle.address
