@@ -14,8 +14,11 @@
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */
-    uint32_t pieces;    /* of a tree, at most */
-    double cut_bytes;   /* no smaller chunks */
+    uint32_t pieces;  /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
+    uint32_t fine;    /* of a tree, at most, then */
+    double promise;   /* share of the time that they must promise */
+    double work;      /* transfers times pieces, at most, then */
+    double cut_bytes; /* no smaller chunks */
     double piece_bytes; /* no smaller pieces where they are not simulated */
     double near;        /* times what the trees need of links: no chunks after pieces */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
@@ -25,6 +28,9 @@ typedef struct policy {
 static const policy_t POLICY = {.transfers = 200000,
                                 .cuts = 32,
                                 .pieces = 128,
+                                .fine = 2048,
+                                .promise = 0.005,
+                                .work = 2e6,
                                 .piece_bytes = 32768,
                                 .near = 1.02,
                                 .cut_bytes = 8192,
@@ -224,10 +230,21 @@ static uint32_t fewest_pieces(const run_t *r) {
     return cuts;
 }
 
+/*
+ * Are four times as many pieces worth a simulation? Filling the trees takes a time that falls with
+ * the number of pieces: four times as many gain a quarter of what they did last.
+ */
+static bool promising(const run_t *r, uint32_t pieces, uint64_t transfers, double before_s,
+                      double time_s) {
+    double links_s = r->size_bytes / ((double)r->packed->total * r->packed->tree_Bps);
+    return pieces <= POLICY.fine && (double)transfers * pieces <= POLICY.work &&
+           time_s > POLICY.near * links_s && before_s - time_s > 4 * POLICY.promise * time_s;
+}
+
 /* Trees cut further and further, as long as that is not much worse. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
-    double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
+    double bytes = r->size_bytes / r->packed->total, time_s = 0, before_s = 0, best_s = whole_s;
     bool only = r->in_chunks;
     uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
     ccl_status_t status = CCL_OK;
@@ -235,10 +252,17 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
            bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
+        before_s = time_s;
         status = try_cuts(r, by_load, cuts, &time_s, err);
         if (status != CCL_OK)
             break;
         best_s = fmin(best_s, time_s);
+    }
+    while (status == CCL_OK && !chunks && cuts > POLICY.pieces &&
+           bytes / cuts >= POLICY.cut_bytes && promising(r, cuts, transfers, before_s, time_s)) {
+        before_s = time_s;
+        status = try_cuts(r, by_load, cuts, &time_s, err);
+        cuts *= 2;
     }
     r->in_chunks = only;
     return status;
