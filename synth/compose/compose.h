@@ -51,6 +51,10 @@ void ccl_i_pods_fini(ccl_i_pods_t *pods);
 ccl_status_t ccl_i_topology_part(const ccl_topology_t *topo, ccl_routes_t *routes,
                                  const uint32_t *ranks, uint32_t nranks, double sms_share,
                                  ccl_topology_t **out, ccl_error_t *err);
+/** The same for the GPUs of one server, with those routes alone that do not leave it. */
+ccl_status_t ccl_i_topology_server(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                   const uint32_t *ranks, uint32_t nranks, ccl_topology_t **out,
+                                   ccl_error_t *err);
 
 /* ---------------------------------------------------------------- what pods and rails do */
 

@@ -235,7 +235,16 @@ typedef struct part {
     uint32_t *device; /* [ndevices] new index; CCL_NONE */
     uint32_t *renum;  /* [nlinks] new index */
     uint32_t *list;   /* [nlinks] scratch */
+    uint32_t inside;  /* server that routes must not leave; CCL_NONE: they may */
 } part_t;
+
+static bool leaves(const part_t *p, const ccl_route_t *route) {
+    for (uint32_t i = 0; i < route->nlinks && p->inside != CCL_NONE; i++) {
+        if (p->topo->devices[p->topo->links[route->links[i]].to].server != p->inside)
+            return true;
+    }
+    return false;
+}
 
 static ccl_status_t keep_routes(part_t *p, ccl_routes_t *routes, const uint32_t *ranks, uint32_t n,
                                 ccl_error_t *err) {
@@ -250,7 +259,7 @@ static ccl_status_t keep_routes(part_t *p, ccl_routes_t *routes, const uint32_t 
                     first = route;
                 else if (route == first)
                     break;
-                for (uint32_t i = 0; i < route->nlinks; i++)
+                for (uint32_t i = 0; i < route->nlinks && !leaves(p, route); i++)
                     p->link[route->links[i]] = 1;
             }
         }
@@ -310,10 +319,10 @@ static ccl_status_t add_links(part_t *p, ccl_topology_builder_t *b, ccl_error_t 
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_topology_part(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                 const uint32_t *ranks, uint32_t nranks, double sms_share,
-                                 ccl_topology_t **out, ccl_error_t *err) {
-    part_t p = {.topo = topo};
+static ccl_status_t build_part(part_t p, ccl_routes_t *routes, const uint32_t *ranks,
+                               uint32_t nranks, double sms_share, ccl_topology_t **out,
+                               ccl_error_t *err) {
+    const ccl_topology_t *topo = p.topo;
     ccl_topology_builder_t *b = ccl_topology_builder_create(topo->name);
     p.link = calloc(topo->nlinks + (size_t)1, 1);
     p.device = calloc(topo->ndevices, sizeof *p.device);
@@ -342,4 +351,18 @@ end:
     free(p.renum);
     free(p.list);
     return status;
+}
+
+ccl_status_t ccl_i_topology_part(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                 const uint32_t *ranks, uint32_t nranks, double sms_share,
+                                 ccl_topology_t **out, ccl_error_t *err) {
+    part_t p = {.topo = topo, .inside = CCL_NONE};
+    return build_part(p, routes, ranks, nranks, sms_share, out, err);
+}
+
+ccl_status_t ccl_i_topology_server(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                   const uint32_t *ranks, uint32_t nranks, ccl_topology_t **out,
+                                   ccl_error_t *err) {
+    part_t p = {.topo = topo, .inside = topo->devices[topo->rank_device[ranks[0]]].server};
+    return build_part(p, routes, ranks, nranks, 1, out, err);
 }

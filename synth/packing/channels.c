@@ -81,7 +81,7 @@ static ccl_status_t set_most(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
 
 static uint32_t copy_of(const ccl_i_pack_edge_t *e, uint32_t copies) {
     if (e->most == CCL_NONE)
-        return e->tree % copies;
+        return e->lane % copies;
     return e->place % (e->most < copies ? e->most : copies);
 }
 
@@ -186,11 +186,11 @@ static ccl_status_t set_most_by_load(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t
 }
 
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t ntrees, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
                                  uint32_t *channels_out, bool *limited_out, ccl_error_t *err) {
     uint64_t period = 1;
     uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
-    uint32_t copies = given ? given : ntrees < 512 ? ntrees : 512;
+    uint32_t copies = given ? given : nlanes < 512 ? nlanes : 512;
     qsort(edges, nedges, sizeof *edges, by_route);
     for (size_t i = 0; i < nedges; i++) {
         if (i > 0 && same_pair(&edges[i - 1], &edges[i]))

@@ -45,7 +45,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 typedef ccl_i_pack_forest_t forest_t;
 typedef ccl_i_packing_t packing_t;
 
-static void forest_fini(forest_t *f) {
+void ccl_i_pack_forest_fini(forest_t *f) {
     free(f->net.pieces);
     ccl_i_pack_trees_fini(&f->trees);
     free(f->first);
@@ -250,8 +250,8 @@ static void replace(packing_t *p, packing_t *by) {
     packing_t old = *p;
     *p = *by;
     *by = old;
-    forest_fini(&by->down);
-    forest_fini(&by->up);
+    ccl_i_pack_forest_fini(&by->down);
+    ccl_i_pack_forest_fini(&by->up);
     free(by->roots);
     by->roots = NULL;
 }
@@ -284,8 +284,8 @@ static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
         *busiest_out = few_s;
         *least_out = least_s;
     }
-    forest_fini(&few.down);
-    forest_fini(&few.up);
+    ccl_i_pack_forest_fini(&few.down);
+    ccl_i_pack_forest_fini(&few.up);
     free(few.roots);
     if (status == CCL_INFEASIBLE)
         return CCL_OK;
@@ -314,8 +314,8 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
             status = take_pieces(p, f, err);
     }
     if (status != CCL_OK) {
-        forest_fini(&p->down);
-        forest_fini(&p->up);
+        ccl_i_pack_forest_fini(&p->down);
+        ccl_i_pack_forest_fini(&p->up);
     }
     return status;
 }
@@ -349,7 +349,7 @@ static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
  * By local search, which needs fewest trees; where that does not come near the bound by flows,
  * which are exact where the model's routes allow it. What loads the busiest link least is taken.
  */
-static ccl_status_t pack(packing_t *p, uint32_t given, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_anywhere(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
     CCL_TRY(bound_seconds(p, &bound_s, err));
@@ -391,8 +391,11 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
                              .up = &p->up,
                              .tree_Bps = 1 / (seconds_of(p) * (double)p->total),
                              .sums_early = low,
+                             .lane = p->lane,
+                             .nlanes = p->nlanes,
                              .paced = p->few_connections,
-                             .how = low                  ? "along rails"
+                             .how = p->lane              ? "of servers alike, along rails"
+                                    : low                ? "along rails"
                                     : p->by_flows        ? "by flows"
                                     : p->few_connections ? "by swaps over few connections"
                                                          : "by swaps"};
@@ -416,7 +419,7 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     double made_s = INFINITY;
     if (p->want->kind == CCL_ALLREDUCE)
         CCL_TRY(ccl_i_pack_fill_weights(p, err));
-    CCL_TRY(pack(p, options->chunks, err));
+    CCL_TRY(ccl_i_pack_anywhere(p, options->chunks, err));
     CCL_TRY(run(p, false, options, &made, &made_s, err));
     if (*out && !(made_s < time_s)) {
         ccl_schedule_destroy(made);
@@ -427,33 +430,72 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     return CCL_OK;
 }
 
-/* Trees along rails. *out stays NULL where there are none, *enough_out says whether others can be
- * better. */
-static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
-                                    ccl_schedule_t **out, double *time_out, bool *enough_out,
-                                    ccl_error_t *err) {
-    packing_t low;
-    double bound_s = 0;
+typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, uint32_t given, ccl_error_t *err);
+
+static void low_fini(packing_t *p) {
+    ccl_i_pack_forest_fini(&p->down);
+    ccl_i_pack_forest_fini(&p->up);
+    free(p->roots);
+    free(p->weight);
+    free(p->lane);
+    p->roots = NULL;
+    p->weight = NULL;
+    p->lane = NULL;
+}
+
+/* Low trees found one way. @param found  there are some; near: within the price of the bound. */
+static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, uint32_t given,
+                             packing_t *out, bool *found, bool *near, ccl_error_t *err) {
     ccl_error_t why = CCL_ERROR_INIT;
-    CCL_TRY(bound_seconds(p, &bound_s, err));
-    CCL_TRY(start_anew(p, &low, err));
-    low.weight = malloc(p->n * sizeof *low.weight);
-    ccl_status_t status = low.weight ? CCL_OK : ccl_fail_nomem(&why);
+    *found = *near = false;
+    CCL_TRY(start_anew(p, out, err));
+    out->weight = malloc(p->n * sizeof *out->weight);
+    ccl_status_t status = out->weight ? CCL_OK : ccl_fail_nomem(&why);
     if (status == CCL_OK) {
-        memcpy(low.weight, p->weight, p->n * sizeof *low.weight);
-        status = ccl_i_pack_by_rails(&low, bound_s, options->chunks, &why);
+        memcpy(out->weight, p->weight, p->n * sizeof *out->weight);
+        status = find(out, bound_s, given, &why);
     }
-    if (status == CCL_OK)
-        status = run(&low, true, options, out, time_out, &why);
-    *enough_out = status == CCL_OK && seconds_of(&low) <= bound_s * (1 + CCL_I_PACK_PRICE);
-    forest_fini(&low.down);
-    forest_fini(&low.up);
-    free(low.roots);
-    free(low.weight);
+    *found = status == CCL_OK;
+    *near = *found && seconds_of(out) <= bound_s * (1 + CCL_I_PACK_PRICE);
+    if (!*found)
+        low_fini(out);
     if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
         return CCL_OK;
     if (status != CCL_OK && err)
         *err = why;
+    return status;
+}
+
+/*
+ * Trees along rails, or one server's for all where rails do not come near the bound. *out stays
+ * NULL where there are none, *enough_out says whether others can be better.
+ */
+static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
+                                    ccl_schedule_t **out, double *time_out, bool *enough_out,
+                                    ccl_error_t *err) {
+    packing_t low[2];
+    bool found[2] = {false, false};
+    double bound_s = 0;
+    CCL_TRY(bound_seconds(p, &bound_s, err));
+    ccl_status_t status = find_low(p, ccl_i_pack_by_rails, bound_s, options->chunks, &low[0],
+                                   &found[0], enough_out, err);
+    if (status == CCL_OK && !*enough_out)
+        status = find_low(p, ccl_i_pack_by_servers, bound_s, options->chunks, &low[1], &found[1],
+                          enough_out, err);
+    packing_t *best = found[1] && *enough_out ? &low[1] : found[0] ? &low[0] : NULL;
+    if (status == CCL_OK && best) {
+        ccl_error_t why = CCL_ERROR_INIT;
+        status = run(best, true, options, out, time_out, &why);
+        if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
+            status = CCL_OK;
+        else if (status != CCL_OK && err)
+            *err = why;
+        *enough_out = *enough_out && *out;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (found[k])
+            low_fini(&low[k]);
+    }
     return status;
 }
 
@@ -505,8 +547,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         p.weight[r] = want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE ? r == want->root : 1;
     status = run_best(&p, options, out, err);
 end:
-    forest_fini(&p.up);
-    forest_fini(&p.down);
+    ccl_i_pack_forest_fini(&p.up);
+    ccl_i_pack_forest_fini(&p.down);
     free(p.weight);
     free(p.roots);
     free(p.units);

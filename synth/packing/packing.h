@@ -112,8 +112,8 @@ typedef struct ccl_i_pack_hops {
     uint32_t order;       /* symmetries in the group */
     uint32_t *image;      /* [order][n] ranks; the first is the identity */
     uint32_t *class_root; /* [n] least rank that a symmetry takes to this one */
-    double *block_s[2];   /* [norbits] that a byte of copies, of reductions takes a hop's thread block;
-                             NULL: blocks have no limit */
+    double *block_s[2];   /* [norbits] that a byte of copies, of reductions takes a hop's thread
+                             block;   NULL: blocks have no limit */
     ccl_i_pack_rails_t *rails; /* NULL: trees may go anywhere */
     bool thinned;              /* some hops were left out */
     ccl_arena_t arena;
@@ -189,6 +189,7 @@ ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hop
 /** An edge of a tree, in the direction in which data go. */
 typedef struct ccl_i_pack_edge {
     uint32_t src, dst, tree;
+    uint32_t lane; /* edges of one lane on one hop share its connections */
     bool up;
     uint16_t *channel; /* of its route; then its own */
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
@@ -200,6 +201,7 @@ typedef struct ccl_i_pack_edge {
  * over links with a contention slope only as many connections as the trees need.
  *
  * @param edges     reordered; their channels are set.
+ * @param nlanes    lanes are below this: a tree each, or the trees of servers that are alike.
  * @param tree_Bps  a tree's data go at this rate.
  * @param given     channels for each of the period's; 0: chosen.
  * @param by_load   where thread blocks do not suffice for all trees' channels, hops get theirs by
@@ -208,7 +210,7 @@ typedef struct ccl_i_pack_edge {
  * @param channels_out  all are below this.
  */
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t ntrees, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
                                  uint32_t *channels_out, bool *limited_out, ccl_error_t *err);
 /**
  * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
@@ -243,7 +245,10 @@ typedef struct ccl_i_packing {
     double bound;   /* the same without rounding */
     ccl_i_pack_forest_t up, down;
     bool has_up, has_down, few_connections, by_flows;
+    uint32_t *lane; /* [total] of each tree, by root; NULL: its own */
+    uint32_t nlanes;
 } ccl_i_packing_t;
+void ccl_i_pack_forest_fini(ccl_i_pack_forest_t *forest);
 
 /** Arcs of the capacity graph, then an arc from the source to each rank; all of no capacity. NULL:
  * out of memory. */
@@ -267,6 +272,13 @@ ccl_status_t ccl_i_pack_few_connections(ccl_i_packing_t *p, double bound_s, uint
 ccl_status_t ccl_i_pack_by_swaps(ccl_i_packing_t *p, double bound_s, uint32_t given,
                                  double *busiest_out, double *least_out, ccl_error_t *err);
 
+/** By whatever of local search and flows loads the busiest link least, with roots by weight. */
+ccl_status_t ccl_i_pack_anywhere(ccl_i_packing_t *p, uint32_t given, ccl_error_t *err);
+/** Servers that are alike: one server's trees in all of them, joined along rails. Sets p->lane.
+ * @retval CCL_INFEASIBLE  they are not alike. */
+ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t given,
+                                   ccl_error_t *err);
+
 /** Over hops inside servers and rails only, for thread blocks as they are: few connections, none
  * of which has more to move than its blocks can. */
 ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, uint32_t given,
@@ -281,8 +293,10 @@ typedef struct ccl_i_packed {
     const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
     double tree_Bps;                      /* a tree's data go at this rate */
     bool sums_early;                      /* not as late as they may be */
-    bool paced;                           /* trees wait for each other: ccl_i_pack_pace() */
-    const char *how;                      /* they were found: of the schedule's origin */
+    const uint32_t *lane;                 /* [total]; NULL: every tree has its own */
+    uint32_t nlanes;
+    bool paced;      /* trees wait for each other: ccl_i_pack_pace() */
+    const char *how; /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
 /**
  * The schedule of these trees. Where thread blocks, overheads or latencies count and the size is

@@ -132,6 +132,7 @@ static size_t all_edges(run_t *r) {
                 r->edges[count++] = (ccl_i_pack_edge_t){f->reversed ? dst : src,
                                                         f->reversed ? src : dst,
                                                         t,
+                                                        r->packed->lane ? r->packed->lane[t] : t,
                                                         up == 1,
                                                         &r->channel[up][(size_t)t * n + dst],
                                                         &r->depth[up][(size_t)f->tree[t] * n + dst],
@@ -189,8 +190,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     if (*out)
         return CCL_OK;
     size_t nedges = all_edges(r);
-    CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->total, p->tree_Bps, r->given,
-                                r->by_load, &channels, &r->limited, err));
+    CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->lane ? p->nlanes : p->total,
+                                p->tree_Bps, r->given, r->by_load, &channels, &r->limited, err));
     if (p->paced)
         CCL_TRY(ccl_i_pack_pace(r->cluster, r->edges, nedges, p->total, err));
     r->cuts = cuts;

@@ -168,6 +168,7 @@ START_TEST(by_load) {
             edges[t] = (ccl_i_pack_edge_t){.src = 0,
                                            .dst = t < 8 ? 1 : 2,
                                            .tree = t % 8,
+                                           .lane = t % 8,
                                            .channel = &channel[t],
                                            .depth = &depth[t]};
         ck_assert_int_eq(ccl_i_pack_channels(&f.cluster, edges, 10, 8, 1e9, 0, rows[i].by_load,
