@@ -346,16 +346,42 @@ static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
 }
 
 /*
+ * From one root and without switches: nothing is split, so flows find trees that no search beats
+ * (Edmonds 1973), and soon, whatever the number of GPUs.
+ */
+static ccl_status_t pack_one_root(packing_t *p, uint32_t given, bool *found, ccl_error_t *err) {
+    packing_t flows;
+    *found = false;
+    CCL_TRY(start_anew(p, &flows, err));
+    ccl_status_t status = choose(&flows, given, err);
+    if (status == CCL_OK && flows.seconds <= flows.bound * (1 + CCL_I_PACK_PRICE))
+        status = pack_by_flows(&flows, err);
+    *found = status == CCL_OK && (flows.down.first || flows.up.first);
+    if (*found) {
+        flows.by_flows = true;
+        replace(p, &flows);
+    }
+    free(flows.roots);
+    return status == CCL_INFEASIBLE ? CCL_OK : status;
+}
+
+/*
  * By local search, which needs fewest trees; where that does not come near the bound by flows,
  * which are exact where the model's routes allow it. What loads the busiest link least is taken.
  */
 ccl_status_t ccl_i_pack_anywhere(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
-    CCL_TRY(bound_seconds(p, &bound_s, err));
-    bool contended = false;
-    for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
+    bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE, found = false;
+    bool direct = p->c->nvertices == p->n, contended = false;
+    for (uint32_t l = 0; l < p->c->topo->nlinks && (direct || p->n <= MOST_FLOW_RANKS); l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
+    if (rooted && direct && !contended)
+        CCL_TRY(pack_one_root(p, given, &found, err));
+    if (found)
+        return CCL_OK;
+    CCL_TRY(bound_seconds(p, &bound_s, err));
+    contended = contended && p->n <= MOST_FLOW_RANKS;
     ccl_status_t status = (contended ? pack_contended : ccl_i_pack_by_swaps)(
         p, bound_s, given, &have_s, &least_s, &why);
     if (status != CCL_OK && status != CCL_INFEASIBLE)
