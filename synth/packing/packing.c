@@ -18,6 +18,8 @@ enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
+/* At each GPU. */
+enum { MANY_TREES = 4 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
@@ -320,31 +322,6 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
     return status;
 }
 
-/* Seconds that a message of a byte takes at least, links alone. */
-static ccl_status_t bound_seconds(packing_t *p, double *out, ccl_error_t *err) {
-    ccl_bandwidth_bound_t bound;
-    ccl_bound_demand_t demand = {.shape = CCL_BOUND_ALLREDUCE, .parts = 1};
-    uint32_t *weights = calloc(p->n, sizeof *weights);
-    if (!weights)
-        return ccl_fail_nomem(err);
-    for (uint32_t r = 0; r < p->n; r++) {
-        weights[r] = p->weight[r] > 0;
-        demand.parts += p->want->kind != CCL_ALLREDUCE && weights[r] > 0;
-    }
-    if (p->want->kind != CCL_ALLREDUCE) {
-        demand.shape = CCL_BOUND_SPREAD;
-        demand.reversed = p->has_up;
-        demand.weights = weights;
-        demand.parts--;
-    }
-    ccl_status_t status = ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err);
-    free(weights);
-    CCL_TRY(status);
-    *out = 1 / (bound.trees_Bps > 0 ? bound.trees_Bps : bound.Bps);
-    ccl_bandwidth_bound_fini(&bound);
-    return CCL_OK;
-}
-
 /*
  * From one root and without switches: nothing is split, so flows find trees that no search beats
  * (Edmonds 1973), and soon, whatever the number of GPUs.
@@ -380,7 +357,7 @@ ccl_status_t ccl_i_pack_anywhere(packing_t *p, uint32_t given, ccl_error_t *err)
         CCL_TRY(pack_one_root(p, given, &found, err));
     if (found)
         return CCL_OK;
-    CCL_TRY(bound_seconds(p, &bound_s, err));
+    CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
     contended = contended && p->n <= MOST_FLOW_RANKS;
     ccl_status_t status = (contended ? pack_contended : ccl_i_pack_by_swaps)(
         p, bound_s, given, &have_s, &least_s, &why);
@@ -438,6 +415,29 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
     return CCL_OK;
 }
 
+/*
+ * An AllReduce without switches, of many trees at each GPU: fewer where copies and reductions apart
+ * come as near to the bound.
+ */
+static ccl_status_t pack_fewer(packing_t *p, uint32_t given, ccl_error_t *err) {
+    packing_t apart;
+    bool found = false;
+    if (p->want->kind != CCL_ALLREDUCE || given || p->c->nvertices != p->n ||
+        p->total < (int64_t)MANY_TREES * p->n)
+        return CCL_OK;
+    CCL_TRY(start_anew(p, &apart, err));
+    ccl_status_t status = ccl_i_pack_apart(&apart, 0, &found, err);
+    if (found && apart.total * 2 <= p->total &&
+        seconds_of(&apart) <= seconds_of(p) * (1 + CCL_I_PACK_PRICE / 10)) {
+        replace(p, &apart);
+    } else if (found) {
+        ccl_i_pack_forest_fini(&apart.down);
+        ccl_i_pack_forest_fini(&apart.up);
+    }
+    free(apart.roots);
+    return status;
+}
+
 /* Over any hops. @param time_s  and in less than this, or nothing is put out. */
 static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *options, double time_s,
                                  ccl_schedule_t **out, ccl_error_t *err) {
@@ -446,6 +446,7 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     if (p->want->kind == CCL_ALLREDUCE)
         CCL_TRY(ccl_i_pack_fill_weights(p, err));
     CCL_TRY(ccl_i_pack_anywhere(p, options->chunks, err));
+    CCL_TRY(pack_fewer(p, options->chunks, err));
     CCL_TRY(run(p, false, options, &made, &made_s, err));
     if (*out && !(made_s < time_s)) {
         ccl_schedule_destroy(made);
@@ -502,7 +503,7 @@ static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *opt
     packing_t low[2];
     bool found[2] = {false, false};
     double bound_s = 0;
-    CCL_TRY(bound_seconds(p, &bound_s, err));
+    CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
     ccl_status_t status = find_low(p, ccl_i_pack_by_rails, bound_s, options->chunks, &low[0],
                                    &found[0], enough_out, err);
     if (status == CCL_OK && !*enough_out)

@@ -256,6 +256,8 @@ ccl_maxflow_t *ccl_i_pack_network(const ccl_i_packing_t *p, bool reversed);
 /** Seconds per part and unit when each rank has `weights` parts, from the bound of that. */
 ccl_status_t ccl_i_pack_bound_of(const ccl_i_packing_t *p, const uint32_t *weights, bool reversed,
                                  double *seconds_out, ccl_error_t *err);
+/** Seconds that a message of a byte takes at least, links alone. */
+ccl_status_t ccl_i_pack_bound_seconds(const ccl_i_packing_t *p, double *out, ccl_error_t *err);
 /** Weights of an AllReduce's ranks: all grow alike until a cut is full; its ranks stay, the others
  * grow on. */
 ccl_status_t ccl_i_pack_fill_weights(ccl_i_packing_t *p, ccl_error_t *err);
@@ -274,6 +276,14 @@ ccl_status_t ccl_i_pack_by_swaps(ccl_i_packing_t *p, double bound_s, uint32_t gi
 
 /** By whatever of local search and flows loads the busiest link least, with roots by weight. */
 ccl_status_t ccl_i_pack_anywhere(ccl_i_packing_t *p, uint32_t given, ccl_error_t *err);
+/**
+ * An AllReduce's copies and reductions each alone, as AllGather and ReduceScatter: where links are
+ * alike both ways that loads them no more than both together, and takes fewer trees.
+ *
+ * @param p      with roots; forests that it has stay its own until others are found.
+ * @param found  as many trees both ways.
+ */
+ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, ccl_error_t *err);
 /** Servers that are alike: one server's trees in all of them, joined along rails. Sets p->lane.
  * @retval CCL_INFEASIBLE  they are not alike. */
 ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t given,

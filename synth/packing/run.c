@@ -14,15 +14,16 @@
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */
-    uint32_t pieces;  /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
-    uint32_t fine;    /* of a tree, at most, then */
-    double promise;   /* share of the time that they must promise */
-    double work;      /* transfers times pieces, at most, then */
-    double cut_bytes; /* no smaller chunks */
-    double piece_bytes; /* no smaller pieces where they are not simulated */
-    double near;        /* times what the trees need of links: no chunks after pieces */
-    double worse;       /* times the best: cuts end with one that is slower than that: half as long
-                           chunks may be worse, and quarters better */
+    uint32_t pieces; /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
+    uint32_t fine;   /* of a tree, at most, then */
+    double promise;  /* share of the time that they must promise */
+    double work;     /* transfers times pieces, at most, then */
+    double long_promise, long_work; /* the same where simulations are long */
+    double cut_bytes;               /* no smaller chunks */
+    double piece_bytes;             /* no smaller pieces where they are not simulated */
+    double near;                    /* times what the trees need of links: no chunks after pieces */
+    double worse; /* times the best: cuts end with one that is slower than that: half as long
+                     chunks may be worse, and quarters better */
 } policy_t;
 
 static const policy_t POLICY = {.transfers = 200000,
@@ -31,6 +32,8 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .fine = 2048,
                                 .promise = 0.005,
                                 .work = 3e6,
+                                .long_promise = 0.02,
+                                .long_work = 4e7,
                                 .piece_bytes = 32768,
                                 .near = 1.02,
                                 .cut_bytes = 8192,
@@ -231,40 +234,68 @@ static uint32_t fewest_pieces(const run_t *r) {
     return cuts;
 }
 
+/* Two numbers of pieces, the last ones tried, and their times. */
+typedef struct last {
+    uint32_t pieces[2];
+    double time_s[2];
+} last_t;
+
 /*
- * Are four times as many pieces worth a simulation? Filling the trees takes a time that falls with
- * the number of pieces: four times as many gain a quarter of what they did last.
+ * The number of pieces that is worth one more simulation, 0: none. Filling the trees takes a time
+ * that falls with the number of pieces; twice as many where simulations are long, else four times.
  */
-static bool promising(const run_t *r, uint32_t pieces, uint64_t transfers, double before_s,
-                      double time_s) {
+static uint32_t promising(const run_t *r, uint64_t transfers, const last_t *l) {
     double links_s = r->size_bytes / ((double)r->packed->total * r->packed->tree_Bps);
-    return pieces <= POLICY.fine && (double)transfers * pieces <= POLICY.work &&
-           time_s > POLICY.near * links_s && before_s - time_s > 4 * POLICY.promise * time_s;
+    double fill_s = (l->time_s[0] - l->time_s[1]) / (1.0 / l->pieces[0] - 1.0 / l->pieces[1]);
+    uint32_t now = l->pieces[1], more = now < POLICY.fine / 2 ? 4 * now : 2 * now;
+    double promise = POLICY.promise;
+    if ((double)transfers * more > POLICY.work) {
+        more = 2 * now;
+        promise = POLICY.long_promise;
+    }
+    bool short_enough =
+        (double)transfers * more <= (promise > POLICY.promise ? POLICY.long_work : POLICY.work);
+    double gain_s = fill_s * (1.0 / now - 1.0 / more);
+    return more <= POLICY.fine && short_enough && l->time_s[1] > POLICY.near * links_s &&
+                   gain_s > promise * l->time_s[1]
+               ? more
+               : 0;
+}
+
+/* More pieces than usual, as long as they promise it. */
+static ccl_status_t refine(run_t *r, bool by_load, uint64_t transfers, last_t *l,
+                           ccl_error_t *err) {
+    double bytes = r->size_bytes / r->packed->total;
+    uint32_t more = l->pieces[0] > 0 ? promising(r, transfers, l) : 0;
+    while (more > 0 && bytes / more >= POLICY.cut_bytes) {
+        double time_s = 0;
+        CCL_TRY(try_cuts(r, by_load, more, &time_s, err));
+        *l = (last_t){{l->pieces[1], more}, {l->time_s[1], time_s}};
+        more = promising(r, transfers, l);
+    }
+    return CCL_OK;
 }
 
 /* Trees cut further and further, as long as that is not much worse. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
-    double bytes = r->size_bytes / r->packed->total, time_s = 0, before_s = 0, best_s = whole_s;
+    double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
     bool only = r->in_chunks;
     uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
     ccl_status_t status = CCL_OK;
+    last_t last = {0};
     r->in_chunks = chunks;
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
            bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
-        before_s = time_s;
         status = try_cuts(r, by_load, cuts, &time_s, err);
         if (status != CCL_OK)
             break;
         best_s = fmin(best_s, time_s);
+        last = (last_t){{last.pieces[1], cuts}, {last.time_s[1], time_s}};
     }
-    while (status == CCL_OK && !chunks && cuts > POLICY.pieces &&
-           bytes / cuts >= POLICY.cut_bytes && promising(r, cuts, transfers, before_s, time_s)) {
-        before_s = time_s;
-        status = try_cuts(r, by_load, cuts, &time_s, err);
-        cuts *= 2;
-    }
+    if (status == CCL_OK && !chunks && last.pieces[1] == POLICY.pieces)
+        status = refine(r, by_load, transfers, &last, err);
     r->in_chunks = only;
     return status;
 }
@@ -304,6 +335,15 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     return ccl_i_race_take(&r->race, out, err);
 }
 
+/* Primitives take no time beyond what links need: small pieces are as good as large ones. */
+static bool costs_nothing(const ccl_topology_t *topo) {
+    for (uint32_t t = 0; t < topo->ntransports; t++) {
+        if (ccl_model_transport(topo, topo->transports[t].kind, "Simple").overhead_s > 0)
+            return false;
+    }
+    return true;
+}
+
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -326,9 +366,11 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
         *time_out = r.race.best.time_s;
     } else if (status == CCL_OK) {
         bool limited = r.limited;
+        bool free_of_cost = costs_nothing(cluster->topo);
+        double least = free_of_cost ? POLICY.cut_bytes : POLICY.piece_bytes;
         for (double bytes = options->size_bytes / packed->total;
-             open && !r.in_chunks && r.try_cuts < POLICY.pieces &&
-             bytes / r.try_cuts >= 2 * POLICY.piece_bytes;)
+             open && !r.in_chunks && r.try_cuts < (free_of_cost ? 2 : 1) * POLICY.pieces &&
+             bytes / r.try_cuts >= 2 * least;)
             r.try_cuts *= 2;
         r.by_load = limited;
         if (r.try_cuts > 1) {

@@ -21,7 +21,7 @@ typedef struct server {
     ccl_routes_t *routes;
     ccl_i_cluster_t cluster;
     ccl_capacity_t *capacity;
-    ccl_collective_t *want, *one_way[2]; /* AllReduce: its copies, its reductions */
+    ccl_collective_t *want;
     ccl_i_packing_t pack;
 } server_t;
 
@@ -32,8 +32,6 @@ static void server_fini(server_t *s) {
     free(s->pack.roots);
     free(s->pack.units);
     ccl_collective_destroy(s->want);
-    ccl_collective_destroy(s->one_way[0]);
-    ccl_collective_destroy(s->one_way[1]);
     ccl_capacity_destroy(s->capacity);
     if (s->routes)
         ccl_i_cluster_fini(&s->cluster);
@@ -41,9 +39,30 @@ static void server_fini(server_t *s) {
     ccl_topology_destroy(s->topo);
 }
 
-/* All servers have as many GPUs, and each GPU a route to those at its place. */
-static bool alike(const ccl_i_cluster_t *c) {
-    if (c->min_gpus != c->max_gpus || c->min_gpus < 2 || c->nservers < 2)
+/* Does a pair of the first server's GPUs reach each other over what is outside alone, or not? */
+static bool open_inside(ccl_i_cluster_t *c) {
+    const ccl_topology_t *topo = c->topo;
+    uint32_t home = topo->devices[topo->rank_device[c->ranks[0]]].server;
+    for (uint32_t i = 0; i < c->min_gpus; i++) {
+        for (uint32_t k = 0; k < c->min_gpus; k++) {
+            const ccl_route_t *r =
+                i == k ? NULL : ccl_i_cluster_route(c, c->ranks[i], c->ranks[k], 0);
+            bool leaves = i != k && !r;
+            for (uint32_t l = 0; r && l < r->nlinks; l++)
+                leaves = leaves || topo->devices[topo->links[r->links[l]].to].server != home;
+            if (leaves)
+                return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * All servers have as many GPUs, and each GPU a route to those at its place; inside, some have
+ * none. (Where all have one, trees go from the GPU of a rail to all others at once.)
+ */
+static bool alike(ccl_i_cluster_t *c) {
+    if (c->min_gpus != c->max_gpus || c->min_gpus < 2 || c->nservers < 2 || !open_inside(c))
         return false;
     for (uint32_t v = 0; v < c->nranks; v++) {
         for (uint32_t s = 0; s < c->nservers; s++) {
@@ -66,8 +85,6 @@ static ccl_status_t server_init(server_t *s, const ccl_i_packing_t *p, ccl_error
     CCL_TRY(ccl_i_cluster_init(&s->cluster, s->topo, s->routes, err));
     CCL_TRY(ccl_capacity_create(s->topo, &s->capacity, err));
     CCL_TRY(ccl_collective_create(p->want->kind, m, 1, 0, &s->want, err));
-    CCL_TRY(ccl_collective_create(CCL_ALLGATHER, m, 1, 0, &s->one_way[0], err));
-    CCL_TRY(ccl_collective_create(CCL_REDUCESCATTER, m, 1, 0, &s->one_way[1], err));
     s->pack = (ccl_i_packing_t){.ctx = p->ctx,
                                 .cluster = &s->cluster,
                                 .c = s->capacity,
@@ -191,42 +208,52 @@ static ccl_status_t busiest(const ccl_i_packing_t *p, double *out, ccl_error_t *
     return status;
 }
 
-/*
- * An AllReduce's copies and reductions each alone, as AllGather and ReduceScatter: where links are
- * alike both ways that loads them no more than both together, and takes fewer trees.
- * @param found  as many trees both ways.
- */
-static ccl_status_t pack_apart(server_t *s, uint32_t given, bool *found, ccl_error_t *err) {
-    ccl_i_packing_t *p = &s->pack, ups = *p;
-    p->has_up = ups.has_down = false;
-    p->want = s->one_way[0];
-    ups.want = s->one_way[1];
-    ups.roots = calloc(p->n, sizeof *ups.roots);
-    ccl_status_t status = ups.roots ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_i_pack_anywhere(p, given, err);
-    if (status == CCL_OK)
-        status = ccl_i_pack_anywhere(&ups, (uint32_t)(p->total / p->n), err);
-    p->has_up = true;
-    p->want = s->want;
-    *found = status == CCL_OK && ups.total == p->total &&
-             memcmp(ups.roots, p->roots, p->n * sizeof *p->roots) == 0;
-    if (*found) {
-        p->up = ups.up;
-        memset(&ups.up, 0, sizeof ups.up);
-    } else {
-        ccl_i_pack_forest_fini(&p->down);
+ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, ccl_error_t *err) {
+    ccl_i_packing_t ways[2] = {*p, *p};
+    ccl_collective_t *want[2] = {NULL, NULL};
+    ccl_status_t status = CCL_OK;
+    for (int up = 0; up < 2 && status == CCL_OK; up++) {
+        ccl_i_packing_t *x = &ways[up];
+        memset(&x->down, 0, sizeof x->down);
+        memset(&x->up, 0, sizeof x->up);
+        x->roots = calloc(p->n, sizeof *x->roots);
+        x->has_up = up == 1;
+        x->has_down = up == 0;
+        status = ccl_collective_create(up ? CCL_REDUCESCATTER : CCL_ALLGATHER, p->n, 1, 0,
+                                       &want[up], err);
+        x->want = want[up];
+        if (status == CCL_OK && !x->roots)
+            status = ccl_fail_nomem(err);
+        if (status == CCL_OK)
+            status = ccl_i_pack_anywhere(x, up ? (uint32_t)(ways[0].total / p->n) : given, err);
     }
-    ccl_i_pack_forest_fini(&ups.up);
-    free(ups.roots);
-    return status;
+    *found = status == CCL_OK && ways[0].total == ways[1].total &&
+             memcmp(ways[0].roots, ways[1].roots, p->n * sizeof *p->roots) == 0;
+    if (*found) {
+        memcpy(p->roots, ways[0].roots, p->n * sizeof *p->roots);
+        p->total = ways[0].total;
+        p->down = ways[0].down;
+        p->up = ways[1].up;
+        p->bound = fmax(ways[0].bound, ways[1].bound);
+        p->seconds = fmax(ways[0].seconds, ways[1].seconds);
+        p->by_flows = ways[0].by_flows || ways[1].by_flows;
+    }
+    for (int up = 0; up < 2; up++) {
+        if (!*found) {
+            ccl_i_pack_forest_fini(&ways[up].down);
+            ccl_i_pack_forest_fini(&ways[up].up);
+        }
+        free(ways[up].roots);
+        ccl_collective_destroy(want[up]);
+    }
+    return status == CCL_INFEASIBLE ? CCL_OK : status;
 }
 
 /* The trees of one server. */
 static ccl_status_t pack_server(server_t *s, uint32_t given, ccl_error_t *err) {
     bool found = false;
     if (s->pack.has_up && s->pack.has_down)
-        CCL_TRY(pack_apart(s, given, &found, err));
+        CCL_TRY(ccl_i_pack_apart(&s->pack, given, &found, err));
     return found ? CCL_OK : ccl_i_pack_anywhere(&s->pack, given, err);
 }
 

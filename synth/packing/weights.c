@@ -154,3 +154,27 @@ end:
     ccl_maxflow_destroy(f.flows[1]);
     return status;
 }
+
+ccl_status_t ccl_i_pack_bound_seconds(const ccl_i_packing_t *p, double *out, ccl_error_t *err) {
+    ccl_bandwidth_bound_t bound;
+    ccl_bound_demand_t demand = {.shape = CCL_BOUND_ALLREDUCE, .parts = 1};
+    uint32_t *weights = calloc(p->n, sizeof *weights);
+    if (!weights)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < p->n; r++) {
+        weights[r] = p->weight[r] > 0;
+        demand.parts += p->want->kind != CCL_ALLREDUCE && weights[r] > 0;
+    }
+    if (p->want->kind != CCL_ALLREDUCE) {
+        demand.shape = CCL_BOUND_SPREAD;
+        demand.reversed = p->has_up;
+        demand.weights = weights;
+        demand.parts--;
+    }
+    ccl_status_t status = ccl_model_bandwidth_bound(p->ctx, p->c->topo, &demand, &bound, err);
+    free(weights);
+    CCL_TRY(status);
+    *out = 1 / (bound.trees_Bps > 0 ? bound.trees_Bps : bound.Bps);
+    ccl_bandwidth_bound_fini(&bound);
+    return CCL_OK;
+}

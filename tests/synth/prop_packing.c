@@ -189,6 +189,74 @@ START_TEST(one_root_of_many_gpus) {
 }
 END_TEST
 
+/* A torus of one kind of link, each way. */
+static ccl_topology_t *torus(uint32_t side) {
+    ccl_topology_builder_t *b = ccl_topology_builder_create("torus");
+    ccl_topology_t *topo = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    for (uint32_t v = 0; v < side * side; v++) {
+        char id[16];
+        uint32_t device;
+        snprintf(id, sizeof id, "gpu%u", v);
+        ck_assert_int_eq(
+            ccl_topology_builder_device(b, id, CCL_DEVICE_GPU, NULL, v, NULL, &device, &err),
+            CCL_OK);
+    }
+    for (uint32_t v = 0; v < side * side; v++) {
+        uint32_t x = v % side, y = v / side;
+        uint32_t near[] = {y * side + (x + 1) % side, (y + 1) % side * side + x};
+        for (size_t i = 0; i < CCL_ARRAY_LEN(near); i++) {
+            ccl_topology_builder_link(b, v, near[i], "nvlink", 50e9, 0, 1, 0, &err);
+            ccl_topology_builder_link(b, near[i], v, "nvlink", 50e9, 0, 1, 0, &err);
+        }
+    }
+    ck_assert_msg(ccl_topology_builder_finish(b, &topo, &err) == CCL_OK, "%s", err.text);
+    ccl_topology_builder_destroy(b);
+    return topo;
+}
+
+/* Without switches flows are exact at once, and fine pieces make up for deep trees. */
+START_TEST(one_root_without_switches) {
+    ccl_topology_t *topo = torus(12);
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_collective_t *want = collective(CCL_BROADCAST, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.size_bytes = 0x1p28;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, routes, want, &options, &schedule, &err),
+                     CCL_OK);
+    double load = busiest_s(topo, routes, schedule) * 200e9; /* 4 links leave the root */
+    ck_assert_msg(load <= 1 + 1e-9, "load %.4f of the bound", load);
+    ck_assert_double_le(schedule->piece_bytes, 0x1p28 / 4 / 512);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* One server's trees in all of them: as low as they are there, and no link beyond the bound. */
+START_TEST(servers_alike) {
+    ccl_topology_t *topo = topology("mi250-x16*4");
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_collective_t *want = collective(CCL_REDUCESCATTER, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.size_bytes = 0x1p20;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, routes, want, &options, &schedule, &err),
+                     CCL_OK);
+    double load = busiest_s(topo, routes, schedule) * 1024e9 / 3;
+    ck_assert_msg(load <= 1 + 1e-9, "load %.4f of the bound", load);
+    ck_assert_uint_le(schedule->nsteps, 16);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Whole numbers of chunks: one is coarse, the exact number is not. */
 START_TEST(chunks) {
     ccl_topology_t *topo = topology("servers:2 gpus:8 nvswitch=300GB/s nics:8x25GB/s");
@@ -280,6 +348,8 @@ int main(void) {
         tcase_add_test(tc, peers);
     tcase_add_test(tc, many_gpus);
     tcase_add_test(tc, one_root_of_many_gpus);
+    tcase_add_test(tc, one_root_without_switches);
+    tcase_add_test(tc, servers_alike);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
     tcase_add_test(tc, few_connections_where_sharing_loses);
