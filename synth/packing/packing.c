@@ -18,8 +18,6 @@ enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
-/* At each GPU. */
-enum { MANY_TREES = 4 };
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
@@ -415,29 +413,6 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
     return CCL_OK;
 }
 
-/*
- * An AllReduce without switches, of many trees at each GPU: fewer where copies and reductions apart
- * come as near to the bound.
- */
-static ccl_status_t pack_fewer(packing_t *p, uint32_t given, ccl_error_t *err) {
-    packing_t apart;
-    bool found = false;
-    if (p->want->kind != CCL_ALLREDUCE || given || p->c->nvertices != p->n ||
-        p->total < (int64_t)MANY_TREES * p->n)
-        return CCL_OK;
-    CCL_TRY(start_anew(p, &apart, err));
-    ccl_status_t status = ccl_i_pack_apart(&apart, 0, &found, err);
-    if (found && apart.total * 2 <= p->total &&
-        seconds_of(&apart) <= seconds_of(p) * (1 + CCL_I_PACK_PRICE / 10)) {
-        replace(p, &apart);
-    } else if (found) {
-        ccl_i_pack_forest_fini(&apart.down);
-        ccl_i_pack_forest_fini(&apart.up);
-    }
-    free(apart.roots);
-    return status;
-}
-
 /* Over any hops. @param time_s  and in less than this, or nothing is put out. */
 static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *options, double time_s,
                                  ccl_schedule_t **out, ccl_error_t *err) {
@@ -446,7 +421,6 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     if (p->want->kind == CCL_ALLREDUCE)
         CCL_TRY(ccl_i_pack_fill_weights(p, err));
     CCL_TRY(ccl_i_pack_anywhere(p, options->chunks, err));
-    CCL_TRY(pack_fewer(p, options->chunks, err));
     CCL_TRY(run(p, false, options, &made, &made_s, err));
     if (*out && !(made_s < time_s)) {
         ccl_schedule_destroy(made);

@@ -14,16 +14,15 @@
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */
-    uint32_t pieces; /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
-    uint32_t fine;   /* of a tree, at most, then */
-    double promise;  /* share of the time that they must promise */
-    double work;     /* transfers times pieces, at most, then */
-    double long_promise, long_work; /* the same where simulations are long */
-    double cut_bytes;               /* no smaller chunks */
-    double piece_bytes;             /* no smaller pieces where they are not simulated */
-    double near;                    /* times what the trees need of links: no chunks after pieces */
-    double worse; /* times the best: cuts end with one that is slower than that: half as long
-                     chunks may be worse, and quarters better */
+    uint32_t pieces;  /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
+    uint32_t fine;    /* of a tree, at most, then */
+    double promise;   /* share of the time that they must promise */
+    double work;      /* transfers times pieces, at most, then */
+    double cut_bytes; /* no smaller chunks */
+    double piece_bytes; /* no smaller pieces where they are not simulated */
+    double near;        /* times what the trees need of links: no chunks after pieces */
+    double worse;       /* times the best: cuts end with one that is slower than that: half as long
+                           chunks may be worse, and quarters better */
 } policy_t;
 
 static const policy_t POLICY = {.transfers = 200000,
@@ -32,8 +31,6 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .fine = 2048,
                                 .promise = 0.005,
                                 .work = 3e6,
-                                .long_promise = 0.02,
-                                .long_work = 4e7,
                                 .piece_bytes = 32768,
                                 .near = 1.02,
                                 .cut_bytes = 8192,
@@ -242,22 +239,15 @@ typedef struct last {
 
 /*
  * The number of pieces that is worth one more simulation, 0: none. Filling the trees takes a time
- * that falls with the number of pieces; twice as many where simulations are long, else four times.
+ * that falls with the number of pieces.
  */
 static uint32_t promising(const run_t *r, uint64_t transfers, const last_t *l) {
     double links_s = r->size_bytes / ((double)r->packed->total * r->packed->tree_Bps);
     double fill_s = (l->time_s[0] - l->time_s[1]) / (1.0 / l->pieces[0] - 1.0 / l->pieces[1]);
     uint32_t now = l->pieces[1], more = now < POLICY.fine / 2 ? 4 * now : 2 * now;
-    double promise = POLICY.promise;
-    if ((double)transfers * more > POLICY.work) {
-        more = 2 * now;
-        promise = POLICY.long_promise;
-    }
-    bool short_enough =
-        (double)transfers * more <= (promise > POLICY.promise ? POLICY.long_work : POLICY.work);
     double gain_s = fill_s * (1.0 / now - 1.0 / more);
-    return more <= POLICY.fine && short_enough && l->time_s[1] > POLICY.near * links_s &&
-                   gain_s > promise * l->time_s[1]
+    bool can = more <= POLICY.fine && (double)transfers * more <= POLICY.work;
+    return can && l->time_s[1] > POLICY.near * links_s && gain_s > POLICY.promise * l->time_s[1]
                ? more
                : 0;
 }
