@@ -161,7 +161,8 @@ static uint32_t parts_of(const job_t *j) {
     return parts < most ? parts : (uint32_t)most;
 }
 
-static ccl_status_t planned(job_t *j, ccl_schedule_t **out, ccl_error_t *err) {
+/* @param heavy  as in work.h; unsupported where no ways are searched. */
+static ccl_status_t planned(job_t *j, bool heavy, ccl_schedule_t **out, ccl_error_t *err) {
     ccl_i_av_work_t w = {0};
     ccl_collective_t *coll = NULL;
     uint32_t parts = parts_of(j);
@@ -170,12 +171,17 @@ static ccl_status_t planned(job_t *j, ccl_schedule_t **out, ccl_error_t *err) {
     if (status != CCL_OK)
         goto end;
     w.cut_bytes = POLICY.cut_bytes;
+    w.heavy = heavy;
     if (j->options->time_limit_s > 0)
         w.deadline_s = ccl_now_s() + j->options->time_limit_s;
     CCL_TRY_GOTO(ccl_collective_split(j->want, parts, &coll, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_items_collective(&w, coll, j->size_bytes, whole, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_ways(&w, j->net.n <= POLICY.search_gpus && !j->net.reversed, err), status,
                  end);
+    if (heavy && !w.searched) {
+        status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
+        goto end;
+    }
     CCL_TRY_GOTO(ccl_i_av_emit(&w, err), status, end);
     status = to_schedule(&w, coll, out, err);
     if (status == CCL_OK)
@@ -188,14 +194,16 @@ end:
 
 /* ---------------------------------------------------------------- the choice */
 
-static const char *const others[] = {NULL, "direct", "pxn", "pairwise"};
+/* The plan, baselines, and the plan again with other connections: which of the two keeps links
+   busier is known from simulation only. */
+static const char *const candidates[] = {NULL, "direct", "pxn", "pairwise", NULL};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
-    if (index == 0)
-        return planned(j, out, err);
-    const ccl_synth_ops_t *ops = ccl_synth_find(others[index]);
+    if (!candidates[index])
+        return planned(j, index > 0, out, err);
+    const ccl_synth_ops_t *ops = ccl_synth_find(candidates[index]);
     const char *why = NULL;
     if (!ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
@@ -205,7 +213,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
     double transfers = ccl_i_collective_transfers(j->want);
     if (!(j->options->size_bytes > 0) || transfers > POLICY.transfers)
-        return planned(j, out, err);
+        return planned(j, false, out, err);
     ccl_i_race_t race = {.ctx = j->ctx,
                          .topo = j->topo,
                          .routes = routes,
@@ -217,7 +225,7 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
                          .size_bytes = j->size_bytes};
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
-    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(others), err);
+    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(candidates), err);
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
     if (status == CCL_OK)

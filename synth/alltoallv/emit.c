@@ -73,13 +73,16 @@ static uint8_t channels_for(double bytes, double time_s, double block_Bps, uint3
  * all of a NIC's lanes end together.
  */
 uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
-                          uint32_t most) {
+                          uint32_t flows, uint32_t most) {
     const ccl_i_cluster_t *c = &w->net->cluster;
     bool inside = c->server[lane->src] == c->server[lane->dst];
-    uint32_t others = inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) - 1 : c->nservers - 1;
+    uint32_t weight =
+        inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) : LANE_WEIGHT * (c->nservers - 1);
     double part = bytes * lane->uses.slowest / w->load_max_s; /* of the time, alone on the link */
-    double n = fmax(round(LANE_WEIGHT * part * others),
+    double n = fmax(round(part * weight),
                     channels_for(bytes, w->load_max_s, lane->tb_Bps, MOST_INNER_CHANNELS));
+    if (!inside && flows > 1) /* the others have one each */
+        n = fmax(n, part < 1 ? round(part / (1 - part) * (flows - 1)) : most);
     return (uint8_t)(n < 1 ? 1 : n > most ? most : n);
 }
 
@@ -132,7 +135,7 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     for (uint32_t most = MOST_INNER_CHANNELS; most > 0; most /= 2) {
         for (size_t l = 0; l < net->nlanes; l++)
-            w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], most);
+            w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], 0, most);
         for (size_t i = 0; i < 2 * net->ninner; i++)
             w->inner_channels[i >= net->ninner][i % net->ninner] = inner_channels(
                 w, &net->inner[i % net->ninner], i >= net->ninner, w->inner_bytes[i], most);
@@ -181,7 +184,7 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
             const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
-            uint32_t turn = k + MOST_WAY_HOPS * (e->turn % hop->channels);
+            uint32_t turn = k + MOST_WAY_HOPS * (hop->first + e->turn % hop->channels);
             add(e, from, hop->dst, step + k, hop->channel + hop->period * turn);
             from = hop->dst;
         }

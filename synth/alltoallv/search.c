@@ -3,6 +3,9 @@
  * not all reach each other. Bytes leave the way whose links are loaded most for the one that is
  * cheapest, at prices that rise steeply with the load, until no link is above the aim; that is the
  * flow program by descent, with few ways a block, so that the result is a plan.
+ *
+ * A hop's connections are apart by what feeds them: its place in the way, and the GPU before. So
+ * what comes late holds up nothing that comes from elsewhere.
  */
 #include "synth/alltoallv/work.h"
 
@@ -16,14 +19,20 @@ enum {
     MOST_HOPS = 4,
     MOST_ROUTES = 4,
     ROUNDS = 300,
-    PATIENCE = 25,
-    MOST_CHANNELS = 8
+    PATIENCE = 15,
+    STEEPER = 3, /* rounds without gain until prices rise more steeply, and how often they do */
+    STEEPEST = 4,
+    FEEDERS = 8, /* GPUs before a hop that are kept apart */
+    MOST_CHANNELS = 24
 };
 /* Aim over the cuts; a round gains if the load falls by this part. */
-#define AIM 1.004
+#define AIM 1.008
 #define GAIN 1e-3
 /* A hop more costs as much as this share of a byte's time on an empty link. */
 #define HOP_PRICE 1e-3
+/* A link at a later hop of a way begins later, by this share of the time: it gets that much less.
+ */
+#define LATER 0.01
 
 struct ccl_i_av_search {
     ccl_i_av_lane_t *hops; /* by source */
@@ -33,8 +42,10 @@ struct ccl_i_av_search {
     ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
     size_t cways;
     double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
-    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in that many hops */
-    double *load_s, *hop_bytes; /* [nresources], [nhops] */
+    uint32_t *from;        /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in that many hops */
+    double *load_s, *toll; /* [nresources]; toll: price of a byte */
+    double *flow;          /* [nhops][MOST_HOPS][FEEDERS] bytes of a hop by what feeds it */
+    uint32_t *flows;       /* [nresources] how many of these it carries */
 };
 
 void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
@@ -48,7 +59,9 @@ void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
     free(s->distance);
     free(s->from);
     free(s->load_s);
-    free(s->hop_bytes);
+    free(s->toll);
+    free(s->flow);
+    free(s->flows);
     free(s);
 }
 
@@ -87,16 +100,20 @@ static ccl_status_t make(ccl_i_av_work_t *w, ccl_error_t *err) {
     s->distance = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->distance);
     s->from = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->from);
     s->load_s = calloc(w->net->nresources + (size_t)1, sizeof *s->load_s);
-    s->hop_bytes = calloc(s->nhops + 1, sizeof *s->hop_bytes);
-    return s->price && s->distance && s->from && s->load_s && s->hop_bytes ? CCL_OK
-                                                                           : ccl_fail_nomem(err);
+    s->toll = calloc(w->net->nresources + (size_t)1, sizeof *s->toll);
+    s->flow = calloc(MOST_HOPS * FEEDERS * s->nhops + 1, sizeof *s->flow);
+    s->flows = calloc(w->net->nresources + (size_t)1, sizeof *s->flows);
+    return s->price && s->distance && s->from && s->load_s && s->toll && s->flow && s->flows
+               ? CCL_OK
+               : ccl_fail_nomem(err);
 }
 
 /* ---------------------------------------------------------------- ways */
 
 static void load_way(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double bytes) {
     for (uint32_t k = 0; k < way->nhops; k++)
-        ccl_i_av_add(w->net, &w->search->hops[way->hops[k]].uses, bytes, w->search->load_s);
+        ccl_i_av_add(w->net, &w->search->hops[way->hops[k]].uses, bytes * (1 + k * LATER),
+                     w->search->load_s);
 }
 
 static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double *slow_out) {
@@ -110,17 +127,20 @@ static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, doub
     return most;
 }
 
-/* What a byte more costs on each hop. */
-static void set_prices(ccl_i_av_work_t *w, double aim_s) {
+/* What a byte more costs on each hop: the load to the power of 12, doubled `steep` times. */
+static void set_prices(ccl_i_av_work_t *w, double aim_s, uint32_t steep) {
     ccl_i_av_search_t *s = w->search;
+    for (uint32_t r = 0; r < w->net->nresources; r++) {
+        double x = s->load_s[r] / aim_s, x2 = x * x, x4 = x2 * x2, x12 = x4 * x4 * x4;
+        for (uint32_t k = 0; k < steep; k++)
+            x12 *= x12;
+        s->toll[r] = w->net->slow[r] * x12;
+    }
     for (size_t h = 0; h < s->nhops; h++) {
         const ccl_i_av_uses_t *uses = &s->hops[h].uses;
         double sum = HOP_PRICE * uses->slowest;
-        for (uint32_t i = 0; i < uses->n; i++) {
-            uint32_t r = w->net->uses[uses->first + i];
-            double x = s->load_s[r] / aim_s, x2 = x * x, x4 = x2 * x2;
-            sum += w->net->slow[r] * x4 * x4 * x4;
-        }
+        for (uint32_t i = 0; i < uses->n; i++)
+            sum += s->toll[w->net->uses[uses->first + i]];
         s->price[h] = sum;
     }
 }
@@ -220,7 +240,7 @@ static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
 /* Every block on its cheapest way through an empty cluster. */
 static ccl_status_t start_empty(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
-    set_prices(w, 1);
+    set_prices(w, 1, 0);
     for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
         if (w->items[i].src != src)
             find_ways(w, src = w->items[i].src);
@@ -287,6 +307,7 @@ static double greatest(const ccl_i_av_work_t *w) {
 /* The aim comes down with what is reached: blocks below it stay where they are. */
 static double descend(ccl_i_av_work_t *w) {
     double best_s = greatest(w), now_s = best_s, least_s = AIM * w->bound_s;
+    uint32_t steep = 0;
     for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < PATIENCE && now_s > least_s;
          round++) {
         double aim_s = fmax(least_s, 0.97 * now_s);
@@ -294,16 +315,48 @@ static double descend(ccl_i_av_work_t *w) {
             break;
         for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
             if (w->items[i].src != src) {
-                set_prices(w, now_s);
+                set_prices(w, now_s, steep);
                 find_ways(w, src = w->items[i].src);
             }
             move(w, i, aim_s);
         }
         now_s = greatest(w);
         idle = now_s < (1 - GAIN) * best_s ? 0 : idle + 1;
+        steep += idle > 0 && idle % STEEPER == 0 && steep < STEEPEST;
         best_s = fmin(best_s, now_s);
     }
     return now_s;
+}
+
+static size_t flow_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint32_t h) {
+    const ccl_i_cluster_t *c = &w->net->cluster;
+    size_t at = ((size_t)way->hops[h] * MOST_HOPS + h) * FEEDERS;
+    uint32_t before = h > 0 ? w->search->hops[way->hops[h - 1]].src : 0;
+    return h > 0 ? at + (c->server[before] + c->local[before]) % FEEDERS : at;
+}
+
+/* Flows on the hop's narrowest link. */
+static uint32_t flows_beside(const ccl_i_av_work_t *w, const ccl_i_av_uses_t *uses) {
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < uses->n; i++) {
+        uint32_t r = w->net->uses[uses->first + i], n = w->search->flows[r];
+        most = w->net->slow[r] >= uses->slowest && n > most ? n : most;
+    }
+    return most;
+}
+
+/* Connections of hop h of a way, behind those of other feeders. */
+static void connect(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint32_t h,
+                    ccl_i_av_lane_t *hop) {
+    size_t at = flow_of(w, way, h);
+    uint32_t flows = w->heavy ? flows_beside(w, &hop->uses) : 0;
+    hop->first = hop->channels = 0;
+    for (size_t f = at - at % FEEDERS; f <= at; f++) {
+        hop->first = (uint16_t)(hop->first + hop->channels);
+        hop->channels = w->search->flow[f] > 0
+                            ? ccl_i_av_channels(w, hop, w->search->flow[f], flows, MOST_CHANNELS)
+                            : 0;
+    }
 }
 
 static ccl_status_t take_way(ccl_i_av_work_t *w, uint32_t item, const ccl_i_av_way_t *way,
@@ -320,11 +373,30 @@ static ccl_status_t take_way(ccl_i_av_work_t *w, uint32_t item, const ccl_i_av_w
                                                  .nhops = way->nhops};
     for (uint32_t h = 0; h < way->nhops; h++) {
         ccl_i_av_lane_t hop = s->hops[way->hops[h]];
-        hop.channels = ccl_i_av_channels(w, &hop, s->hop_bytes[way->hops[h]], MOST_CHANNELS);
+        connect(w, way, h, &hop);
         w->ways[w->nways++] = hop;
         w->way_slow = fmax(w->way_slow, hop.uses.slowest);
     }
     return CCL_OK;
+}
+
+/* Bytes of flows, flows of links, and links' loads without what is added for later hops. */
+static void count_flows(ccl_i_av_work_t *w) {
+    ccl_i_av_search_t *s = w->search;
+    memset(w->load_s, 0, w->net->nresources * sizeof *w->load_s);
+    memset(s->flows, 0, w->net->nresources * sizeof *s->flows);
+    memset(s->flow, 0, MOST_HOPS * FEEDERS * s->nhops * sizeof *s->flow);
+    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++) {
+        const ccl_i_av_way_t *way = &s->ways[k];
+        for (uint32_t h = 0; way->bytes > 0 && h < way->nhops; h++) {
+            const ccl_i_av_uses_t *uses = &s->hops[way->hops[h]].uses;
+            double *flow = &s->flow[flow_of(w, way, h)];
+            for (uint32_t i = 0; i < uses->n && *flow <= 0; i++)
+                s->flows[w->net->uses[uses->first + i]]++;
+            *flow += way->bytes;
+            ccl_i_av_add(w->net, uses, way->bytes, w->load_s);
+        }
+    }
 }
 
 /* Ways as pieces. */
@@ -332,14 +404,9 @@ static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
     w->npieces = w->nways = 0;
     w->way_slow = w->load_max_s = 0;
-    for (uint32_t r = 0; r < w->net->nresources; r++) {
-        w->load_s[r] = s->load_s[r];
+    count_flows(w);
+    for (uint32_t r = 0; r < w->net->nresources; r++)
         w->load_max_s = fmax(w->load_max_s, w->load_s[r]);
-    }
-    memset(s->hop_bytes, 0, s->nhops * sizeof *s->hop_bytes);
-    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
-        for (uint32_t h = 0; s->ways[k].bytes > 0 && h < s->ways[k].nhops; h++)
-            s->hop_bytes[s->ways[k].hops[h]] += s->ways[k].bytes;
     for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
         if (s->ways[k].bytes > 0)
             CCL_TRY(take_way(w, (uint32_t)(k / MOST_WAYS), &s->ways[k], err));
