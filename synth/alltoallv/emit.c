@@ -1,9 +1,10 @@
 /*
  * Pieces become transfers. A lane's parts come in an order in which every block advances in
- * proportion to its bytes; what has to come from a neighbour first begins a little later. A step is
- * a tick of that order and the hop of the way, so that what waits for one thing only is never
- * behind what waits for two. Three kinds of connections keep apart what would wait for each other:
- * into a lane (with what stays in the server), the lane, and from a lane to where the data belong.
+ * proportion to its bytes; what has to come from a neighbour first begins a little later, and what
+ * goes straight comes last: nobody hands it on, so the end is short. A step is a tick of that order
+ * and the hop of the way, so that what waits for one thing only is never behind what waits for two.
+ * Three kinds of connections keep apart what would wait for each other: into a lane (with what
+ * stays in the server), the lane, and from a lane to where the data belong.
  */
 #include "synth/alltoallv/work.h"
 
@@ -18,6 +19,8 @@ enum { TICKS = 256, MOST_INNER_CHANNELS = 8, MOST_WAY_HOPS = 4, LANE_HOP = CCL_I
 #define BUSY 0.05
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
+/* Where what goes straight from its GPU to where it belongs begins: nothing waits for it. */
+#define STRAIGHT_FROM 0.996
 #define GOLDEN 0.6180339887498949
 
 /* ---------------------------------------------------------------- loads */
@@ -243,12 +246,16 @@ static void add_piece(emit_t *e, size_t i) {
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_piece_t *p = &w->pieces[i];
     const ccl_i_av_item_t *item = &w->items[p->item];
-    bool late = p->nhops > 1 || (p->lane != CCL_NONE && w->net->lanes[p->lane].src != item->src);
+    const ccl_i_av_lane_t *lane = p->lane != CCL_NONE ? &w->net->lanes[p->lane] : NULL;
+    bool late = p->nhops > 1 || (lane && lane->src != item->src);
+    bool straight = p->nhops == 1 || (lane && lane->src == item->src && item->ndests == 1 &&
+                                      lane->dst == w->dests[item->first_dest]);
+    double from = straight ? STRAIGHT_FROM : late ? RELAYED_FROM : 0;
     double shift = (double)(i % 4096) * GOLDEN;
     shift -= floor(shift);
     for (uint32_t j = 0; j < p->cuts; j++) {
         double x = (j + shift) / p->cuts;
-        x = late ? RELAYED_FROM + (1 - RELAYED_FROM) * x : x;
+        x = from + (1 - from) * x;
         e->chunk = w->nsub[item->chunk] + p->sub + j;
         e->turn = (uint32_t)i + j;
         e->server = w->net->cluster.server[item->src];
