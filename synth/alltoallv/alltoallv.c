@@ -11,15 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated. */
+/* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated; times
+   over the cut that are near, off and far. */
 typedef struct policy {
-    double size, transfers;
+    double size, transfers, near, off, far;
     uint32_t search_gpus;
     double cut_bytes;
 } policy_t;
 
-static const policy_t POLICY = {
-    .size = 268435456, .transfers = 1e5, .search_gpus = 64, .cut_bytes = 262144};
+static const policy_t POLICY = {.size = 268435456,
+                                .transfers = 1e5,
+                                .near = 1.02,
+                                .off = 1.04,
+                                .far = 1.1,
+                                .search_gpus = 64,
+                                .cut_bytes = 262144};
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     bool up = false, down = false;
@@ -125,7 +131,10 @@ typedef struct job {
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
     ccl_i_av_net_t net;
-    double size_bytes, transfers; /* of the plan's schedule */
+    double size_bytes, transfers;   /* of the plan's schedule */
+    uint32_t round;                 /* of the choice */
+    double bound_s, load_s, ways_s; /* of the plan: as in work.h */
+    ccl_error_t why;                /* there is no plan */
 } job_t;
 
 static ccl_status_t to_schedule(ccl_i_av_work_t *w, const ccl_collective_t *coll,
@@ -161,8 +170,9 @@ static uint32_t parts_of(const job_t *j) {
     return parts < most ? parts : (uint32_t)most;
 }
 
-/* @param heavy  as in work.h; unsupported where no ways are searched. */
-static ccl_status_t planned(job_t *j, bool heavy, ccl_schedule_t **out, ccl_error_t *err) {
+/* @param apart, heavy  as in work.h; unsupported where no ways are searched. */
+static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **out,
+                            ccl_error_t *err) {
     ccl_i_av_work_t w = {0};
     ccl_collective_t *coll = NULL;
     uint32_t parts = parts_of(j);
@@ -171,14 +181,21 @@ static ccl_status_t planned(job_t *j, bool heavy, ccl_schedule_t **out, ccl_erro
     if (status != CCL_OK)
         goto end;
     w.cut_bytes = POLICY.cut_bytes;
+    w.apart = apart;
     w.heavy = heavy;
+    w.prove = !apart;
     if (j->options->time_limit_s > 0)
         w.deadline_s = ccl_now_s() + j->options->time_limit_s;
     CCL_TRY_GOTO(ccl_collective_split(j->want, parts, &coll, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_items_collective(&w, coll, j->size_bytes, whole, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_ways(&w, j->net.n <= POLICY.search_gpus && !j->net.reversed, err), status,
                  end);
-    if (heavy && !w.searched) {
+    if (!apart) {
+        j->bound_s = w.bound_s;
+        j->load_s = w.load_max_s;
+        j->ways_s = w.ways_s;
+    }
+    if (apart && !w.searched) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
         goto end;
     }
@@ -194,26 +211,54 @@ end:
 
 /* ---------------------------------------------------------------- the choice */
 
-/* The plan, baselines, and the plan again with other connections: which of the two keeps links
-   busier is known from simulation only. */
-static const char *const candidates[] = {NULL, "direct", "pxn", "pairwise", NULL};
+/* First the plan and baselines; where the fastest is not near the cuts, the plan again with other
+   connections: which keeps links busier is known from simulation only. */
+static const char *const firsts[] = {NULL, "direct", "pxn", "pairwise"};
+enum { SECONDS = 2 };
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
-    if (!candidates[index])
-        return planned(j, index > 0, out, err);
-    const ccl_synth_ops_t *ops = ccl_synth_find(candidates[index]);
+    if (j->round > 0)
+        return planned(j, true, index == 0, out, err);
+    if (!firsts[index]) {
+        ccl_status_t status = planned(j, false, false, out, &j->why);
+        if (status != CCL_OK && err)
+            *err = j->why;
+        return status;
+    }
+    const ccl_synth_ops_t *ops = ccl_synth_find(firsts[index]);
     const char *why = NULL;
     if (!ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
     return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
 }
 
+/* Why the schedule is far from the cuts. `ours`: it is a plan, and no baseline. */
+static void explain(const job_t *j, double time_s, bool ours, char *origin) {
+    double least_s = fmax(j->ways_s, j->bound_s);
+    if (!(j->bound_s > 0)) {
+        ccl_origin_add(origin, "no plan of alltoallv: %s", j->why.text);
+        return;
+    }
+    if (time_s < POLICY.far * j->bound_s)
+        return;
+    if (!ours)
+        ccl_origin_add(origin, "plans of alltoallv are slower");
+    if (ours && time_s > POLICY.off * j->load_s)
+        ccl_origin_add(origin, "which idles %.0f %% of the time: latency, waiting",
+                       100 * (1 - j->load_s / time_s));
+    if (j->ways_s > POLICY.near * j->bound_s)
+        ccl_origin_add(origin, "no ways over the routes are below %.2f of it",
+                       j->ways_s / j->bound_s);
+    if (j->load_s > POLICY.off * least_s)
+        ccl_origin_add(origin, "better ways were not found, nor excluded");
+}
+
 static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
     double transfers = ccl_i_collective_transfers(j->want);
     if (!(j->options->size_bytes > 0) || transfers > POLICY.transfers)
-        return planned(j, false, out, err);
+        return planned(j, false, false, out, err);
     ccl_i_race_t race = {.ctx = j->ctx,
                          .topo = j->topo,
                          .routes = routes,
@@ -225,11 +270,21 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
                          .size_bytes = j->size_bytes};
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
-    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(candidates), err);
+    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(firsts), err);
+    double time_s = race.best.time_s;
+    bool ours = race.best.index == 0;
+    if (status == CCL_OK && race.best.schedule && time_s > POLICY.near * j->bound_s) {
+        j->round++;
+        status = ccl_i_race_run(&race, SECONDS, err);
+        time_s = race.best.time_s;
+        ours |= race.best.index != CCL_NONE;
+    }
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
         (*out)->limited |= race.late;
+        explain(j, time_s, ours, (*out)->origin);
+    }
     ccl_i_race_fini(&race);
     return status;
 }
@@ -238,7 +293,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options};
+    job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options, .why = CCL_ERROR_INIT};
     j.size_bytes = options->size_bytes > 0   ? options->size_bytes
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;

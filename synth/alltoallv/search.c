@@ -44,6 +44,7 @@ struct ccl_i_av_search {
     double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
     uint32_t *from;        /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in that many hops */
     double *load_s, *toll; /* [nresources]; toll: price of a byte */
+    uint8_t *marked;       /* [nresources] */
     double *flow;          /* [nhops][MOST_HOPS][FEEDERS] bytes of a hop by what feeds it */
     uint32_t *flows;       /* [nresources] how many of these it carries */
 };
@@ -60,6 +61,7 @@ void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
     free(s->from);
     free(s->load_s);
     free(s->toll);
+    free(s->marked);
     free(s->flow);
     free(s->flows);
     free(s);
@@ -101,9 +103,11 @@ static ccl_status_t make(ccl_i_av_work_t *w, ccl_error_t *err) {
     s->from = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->from);
     s->load_s = calloc(w->net->nresources + (size_t)1, sizeof *s->load_s);
     s->toll = calloc(w->net->nresources + (size_t)1, sizeof *s->toll);
+    s->marked = calloc(w->net->nresources + (size_t)1, 1);
     s->flow = calloc(MOST_HOPS * FEEDERS * s->nhops + 1, sizeof *s->flow);
     s->flows = calloc(w->net->nresources + (size_t)1, sizeof *s->flows);
-    return s->price && s->distance && s->from && s->load_s && s->toll && s->flow && s->flows
+    return s->price && s->distance && s->from && s->load_s && s->toll && s->marked && s->flow &&
+                   s->flows
                ? CCL_OK
                : ccl_fail_nomem(err);
 }
@@ -116,19 +120,16 @@ static void load_way(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double
                      w->search->load_s);
 }
 
-static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double *slow_out) {
+static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way) {
     double most = 0;
-    *slow_out = 0;
-    for (uint32_t k = 0; k < way->nhops; k++) {
-        const ccl_i_av_uses_t *uses = &w->search->hops[way->hops[k]].uses;
-        most = fmax(most, ccl_i_av_level(w->net, uses, w->search->load_s));
-        *slow_out = fmax(*slow_out, uses->slowest);
-    }
+    for (uint32_t k = 0; k < way->nhops; k++)
+        most = fmax(most,
+                    ccl_i_av_level(w->net, &w->search->hops[way->hops[k]].uses, w->search->load_s));
     return most;
 }
 
 /* What a byte more costs on each hop: the load to the power of 12, doubled `steep` times. */
-static void set_prices(ccl_i_av_work_t *w, double aim_s, uint32_t steep) {
+static void set_prices(ccl_i_av_work_t *w, double aim_s, uint32_t steep, double hop_price) {
     ccl_i_av_search_t *s = w->search;
     for (uint32_t r = 0; r < w->net->nresources; r++) {
         double x = s->load_s[r] / aim_s, x2 = x * x, x4 = x2 * x2, x12 = x4 * x4 * x4;
@@ -138,7 +139,7 @@ static void set_prices(ccl_i_av_work_t *w, double aim_s, uint32_t steep) {
     }
     for (size_t h = 0; h < s->nhops; h++) {
         const ccl_i_av_uses_t *uses = &s->hops[h].uses;
-        double sum = HOP_PRICE * uses->slowest;
+        double sum = hop_price * uses->slowest;
         for (uint32_t i = 0; i < uses->n; i++)
             sum += s->toll[w->net->uses[uses->first + i]];
         s->price[h] = sum;
@@ -198,24 +199,64 @@ static ccl_i_av_way_t way_to(const ccl_i_av_work_t *w, uint32_t dst) {
     return way;
 }
 
+/* What a way takes, as often as it does; or nothing. */
+static void mark(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint8_t more) {
+    ccl_i_av_search_t *s = w->search;
+    for (uint32_t k = 0; k < way->nhops; k++) {
+        const ccl_i_av_uses_t *uses = &s->hops[way->hops[k]].uses;
+        for (uint32_t i = 0; i < uses->n; i++) {
+            uint8_t *m = &s->marked[w->net->uses[uses->first + i]];
+            *m = more ? (uint8_t)(*m + more) : 0;
+        }
+    }
+}
+
 static bool same_way(const ccl_i_av_way_t *a, const ccl_i_av_way_t *b) {
     return a->nhops == b->nhops && memcmp(a->hops, b->hops, a->nhops * sizeof *a->hops) == 0;
 }
 
-/* Bytes of one block from its most loaded way to the cheapest. */
+/* The most loaded link of a way that the other way does not take. */
+static double level_beside(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way,
+                           const ccl_i_av_way_t *other, double *slow_out) {
+    const ccl_i_av_search_t *s = w->search;
+    double most = 0;
+    mark(w, other, 1);
+    *slow_out = 0;
+    for (uint32_t k = 0; k < way->nhops; k++) {
+        const ccl_i_av_uses_t *uses = &s->hops[way->hops[k]].uses;
+        for (uint32_t i = 0; i < uses->n; i++) {
+            uint32_t r = w->net->uses[uses->first + i];
+            if (s->marked[r]) {
+                s->marked[r]--;
+                continue;
+            }
+            most = fmax(most, s->load_s[r]);
+            *slow_out = fmax(*slow_out, w->net->slow[r]);
+        }
+    }
+    mark(w, other, 0);
+    return most;
+}
+
+/* Bytes of one block from its most costly way above the aim to the cheapest. */
 static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
     ccl_i_av_way_t *ways = &w->search->ways[(size_t)item * MOST_WAYS], *worst = NULL, *to = NULL;
-    double worst_s = aim_s, slow = 0, slow_new = 0;
+    double costliest = 0, slow = 0, slow_new = 0;
     for (uint32_t k = 0; k < MOST_WAYS; k++) {
-        double x, s = ways[k].bytes > 0 ? level_of(w, &ways[k], &x) : 0;
-        if (s > worst_s)
-            worst_s = s, slow = x, worst = &ways[k];
+        double price = 0;
+        for (uint32_t h = 0; ways[k].bytes > 0 && h < ways[k].nhops; h++)
+            price += w->search->price[ways[k].hops[h]];
+        if (price > costliest && level_of(w, &ways[k]) > aim_s)
+            costliest = price, worst = &ways[k];
     }
     if (!worst)
         return;
     ccl_i_av_way_t way = way_to(w, w->dests[w->items[item].first_dest]);
-    double way_s = way.nhops ? level_of(w, &way, &slow_new) : INFINITY;
-    if (!(way_s < worst_s) || same_way(&way, worst))
+    if (way.nhops == 0 || same_way(&way, worst))
+        return;
+    double way_s = level_beside(w, &way, worst, &slow_new);
+    double worst_s = level_beside(w, worst, &way, &slow);
+    if (!(way_s < worst_s) || !(worst_s > aim_s))
         return;
     for (uint32_t k = 0; k < MOST_WAYS && !to; k++)
         to = ways[k].bytes > 0 && same_way(&ways[k], &way) ? &ways[k] : NULL;
@@ -240,7 +281,7 @@ static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
 /* Every block on its cheapest way through an empty cluster. */
 static ccl_status_t start_empty(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
-    set_prices(w, 1, 0);
+    set_prices(w, 1, 0, HOP_PRICE);
     for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
         if (w->items[i].src != src)
             find_ways(w, src = w->items[i].src);
@@ -315,7 +356,7 @@ static double descend(ccl_i_av_work_t *w) {
             break;
         for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
             if (w->items[i].src != src) {
-                set_prices(w, now_s, steep);
+                set_prices(w, now_s, steep, HOP_PRICE);
                 find_ways(w, src = w->items[i].src);
             }
             move(w, i, aim_s);
@@ -326,6 +367,28 @@ static double descend(ccl_i_av_work_t *w) {
         best_s = fmin(best_s, now_s);
     }
     return now_s;
+}
+
+/*
+ * The dual program: at any tolls, what all blocks cost at least over the sum of tolls is a bound of
+ * the busiest link. The steeper, the nearer, if the search has settled.
+ */
+static void prove(ccl_i_av_work_t *w, double now_s) {
+    ccl_i_av_search_t *s = w->search;
+    for (uint32_t steep = 0; steep <= STEEPEST; steep++) {
+        double cost = 0, tolls = 0;
+        set_prices(w, now_s, steep, 0);
+        for (uint32_t r = 0; r < w->net->nresources; r++)
+            tolls += s->toll[r] / w->net->slow[r];
+        for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
+            if (w->items[i].src != src)
+                find_ways(w, src = w->items[i].src);
+            cost += w->items[i].bytes *
+                    s->distance[(size_t)MOST_HOPS * w->net->n + w->dests[w->items[i].first_dest]];
+        }
+        if (tolls > 0 && cost / tolls > w->ways_s)
+            w->ways_s = cost / tolls;
+    }
 }
 
 static size_t flow_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint32_t h) {
@@ -428,13 +491,15 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
             return CCL_OK;
         whole |= w->items[i].whole;
     }
-    if (whole && !lacking)
+    if (whole && !lacking && !w->apart)
         return CCL_OK;
     if (!w->search)
         CCL_TRY(make(w, err));
     CCL_TRY(start(w, err));
     double found_s = whole ? greatest(w) : descend(w); /* which takes bytes from blocks */
-    if (!lacking && found_s > 0.99 * w->load_max_s)
+    if (w->prove && !whole)
+        prove(w, found_s);
+    if (!lacking && !w->apart && found_s > 0.99 * w->load_max_s)
         return CCL_OK;
     return take(w, err);
 }

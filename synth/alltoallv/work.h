@@ -43,7 +43,9 @@ typedef struct ccl_i_av_work {
     ccl_i_av_net_t *own_net;      /* the same: a search adds what its hops use */
     ccl_i_av_search_t *search;    /* NULL: none yet */
     double cut_bytes, deadline_s; /* deadline: by ccl_now_s(); 0: none */
+    bool apart;                   /* as searched ways even where the plan by lanes is even */
     bool heavy; /* searched ways: finer parts, and what has most of a link gets most of it */
+    bool prove; /* fill ways_s */
     /* what has to move */
     ccl_i_av_item_t *items;
     uint32_t *item_first; /* [nservers^2 + 1] by pair of servers */
@@ -60,6 +62,7 @@ typedef struct ccl_i_av_work {
     double *border;      /* what leaves and enters each part of a level */
     size_t cborder;
     double load_max_s, bound_s;
+    double ways_s; /* no ways of at most four hops over the routes load links less; 0: not known */
     const char *cut;
     bool searched, late;
     ccl_i_av_piece_t *pieces;
