@@ -21,7 +21,7 @@ typedef struct policy {
 
 static const policy_t POLICY = {.size = 268435456,
                                 .transfers = 1e5,
-                                .near = 1.02,
+                                .near = 1.01,
                                 .off = 1.04,
                                 .far = 1.1,
                                 .search_gpus = 64,
@@ -134,7 +134,8 @@ typedef struct job {
     double size_bytes, transfers;   /* of the plan's schedule */
     uint32_t round;                 /* of the choice */
     double bound_s, load_s, ways_s; /* of the plan: as in work.h */
-    ccl_error_t why;                /* there is no plan */
+    uint32_t way_hops;
+    ccl_error_t why; /* there is no plan */
 } job_t;
 
 static ccl_status_t to_schedule(ccl_i_av_work_t *w, const ccl_collective_t *coll,
@@ -194,6 +195,7 @@ static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **o
         j->bound_s = w.bound_s;
         j->load_s = w.load_max_s;
         j->ways_s = w.ways_s;
+        j->way_hops = w.way_hops;
     }
     if (apart && !w.searched) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
@@ -249,7 +251,7 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
         ccl_origin_add(origin, "which idles %.0f %% of the time: latency, waiting",
                        100 * (1 - j->load_s / time_s));
     if (j->ways_s > POLICY.near * j->bound_s)
-        ccl_origin_add(origin, "no ways over the routes are below %.2f of it",
+        ccl_origin_add(origin, "no ways of up to %u hops are below %.2f of it", j->way_hops,
                        j->ways_s / j->bound_s);
     if (j->load_s > POLICY.off * least_s)
         ccl_origin_add(origin, "better ways were not found, nor excluded");

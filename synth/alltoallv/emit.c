@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKS = 256, MOST_INNER_CHANNELS = 8, MOST_WAY_HOPS = 4, LANE_HOP = CCL_I_AV_INNER };
+enum { TICKS = 256, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
 /* Much of an inner link, as a part of the time. */
@@ -187,7 +187,7 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
             const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
-            uint32_t turn = k + MOST_WAY_HOPS * (hop->first + e->turn % hop->channels);
+            uint32_t turn = k + CCL_I_AV_HOPS * (hop->first + e->turn % hop->channels);
             add(e, from, hop->dst, step + k, hop->channel + hop->period * turn);
             from = hop->dst;
         }

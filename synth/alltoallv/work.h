@@ -31,10 +31,11 @@ typedef struct ccl_i_av_rest {
     uint32_t item;
 } ccl_i_av_rest_t;
 
-/** A way of a block over hops of the search. */
+/** A way of a block over hops of the search. At most LEAST hops, where that reaches all GPUs. */
+enum { CCL_I_AV_HOPS = 7, CCL_I_AV_LEAST_HOPS = 4 };
 typedef struct ccl_i_av_way {
     double bytes;
-    uint32_t nhops, hops[4];
+    uint32_t nhops, hops[CCL_I_AV_HOPS];
 } ccl_i_av_way_t;
 typedef struct ccl_i_av_search ccl_i_av_search_t; /* search.c */
 
@@ -62,7 +63,8 @@ typedef struct ccl_i_av_work {
     double *border;      /* what leaves and enters each part of a level */
     size_t cborder;
     double load_max_s, bound_s;
-    double ways_s; /* no ways of at most four hops over the routes load links less; 0: not known */
+    double ways_s;     /* no ways of at most way_hops hops load links less; 0: not known */
+    uint32_t way_hops; /* of a search */
     const char *cut;
     bool searched, late;
     ccl_i_av_piece_t *pieces;
