@@ -15,7 +15,7 @@
    over the cut that are near, off and far. */
 typedef struct policy {
     double size, transfers, near, off, far;
-    uint32_t search_gpus;
+    uint32_t search_gpus, greedy_gpus;
     double cut_bytes;
 } policy_t;
 
@@ -25,6 +25,7 @@ static const policy_t POLICY = {.size = 268435456,
                                 .off = 1.04,
                                 .far = 1.1,
                                 .search_gpus = 64,
+                                .greedy_gpus = 8,
                                 .cut_bytes = 262144};
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -214,26 +215,31 @@ end:
 /* ---------------------------------------------------------------- the choice */
 
 /* First the plan and baselines; where the fastest is not near the cuts, the plan again with other
-   connections: which keeps links busier is known from simulation only. */
+   connections, which keeps links busier being known from simulation only, and on few GPUs greedy.
+ */
 static const char *const firsts[] = {NULL, "direct", "pxn", "pairwise"};
-enum { SECONDS = 2 };
+static const char *const seconds[] = {NULL, NULL, "greedy"};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
-    if (j->round > 0)
+    const char *name = j->round > 0 ? seconds[index] : firsts[index];
+    if (j->round > 0 && !name)
         return planned(j, true, index == 0, out, err);
-    if (!firsts[index]) {
+    if (!name) {
         ccl_status_t status = planned(j, false, false, out, &j->why);
         if (status != CCL_OK && err)
             *err = j->why;
         return status;
     }
-    const ccl_synth_ops_t *ops = ccl_synth_find(firsts[index]);
+    const ccl_synth_ops_t *ops = ccl_synth_find(name);
     const char *why = NULL;
     if (!ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
-    return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+    ccl_status_t status =
+        ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+    /* Its fault is not ours. */
+    return status == CCL_ERR_INTERNAL || status == CCL_ERR_INPUT ? CCL_UNSUPPORTED : status;
 }
 
 /* Why the schedule is far from the cuts. `ours`: it is a plan, and no baseline. */
@@ -277,9 +283,10 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     bool ours = race.best.index == 0;
     if (status == CCL_OK && race.best.schedule && time_s > POLICY.near * j->bound_s) {
         j->round++;
-        status = ccl_i_race_run(&race, SECONDS, err);
+        status =
+            ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - (j->net.n > POLICY.greedy_gpus), err);
         time_s = race.best.time_s;
-        ours |= race.best.index != CCL_NONE;
+        ours = race.best.index == CCL_NONE ? ours : !seconds[race.best.index];
     }
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);

@@ -19,6 +19,7 @@ enum {
     MOST_ROUTES = 4,
     ROUNDS = 300,
     PATIENCE = 15,
+    FEW_GPUS = 12,
     STEEPER = 3, /* rounds without gain until prices rise more steeply, and how often they do */
     STEEPEST = 4,
     FEEDERS = 8, /* GPUs before a hop that are kept apart */
@@ -379,8 +380,10 @@ static double greatest(const ccl_i_av_work_t *w) {
 /* The aim comes down with what is reached: blocks below it stay where they are. */
 static double descend(ccl_i_av_work_t *w) {
     double best_s = greatest(w), now_s = best_s, least_s = AIM * w->bound_s;
+    /* Rounds on few GPUs cost little. */
+    uint32_t patience = PATIENCE * (w->net->n <= FEW_GPUS ? 4 : 1);
     w->search->steep = 0;
-    for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < PATIENCE && now_s > least_s;
+    for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < patience && now_s > least_s;
          round++) {
         double aim_s = fmax(least_s, 0.97 * now_s);
         if (ccl_i_av_is_late(w))
@@ -526,8 +529,14 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
     }
     if (whole && !lacking && !w->apart)
         return CCL_OK;
-    if (!w->search)
-        CCL_TRY(make(w, err));
+    if (!w->search) {
+        ccl_status_t status = make(w, err);
+        if (status != CCL_OK) { /* half of it is none */
+            ccl_i_av_search_fini(w->search);
+            w->search = NULL;
+            return status;
+        }
+    }
     CCL_TRY(start(w, err));
     double found_s = whole ? greatest(w) : descend(w); /* which takes bytes from blocks */
     if (w->prove && !whole)

@@ -71,15 +71,16 @@ static double check_bound(const near_t *c) {
     return gap;
 }
 
-static void check_other(const near_t *c, const char *name) {
+/* @param way  whose way of lowering; times of schedules that are lowered otherwise differ more. */
+static void check_other(const near_t *c, const char *name, const char *way, double most) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_schedule_t *s = NULL;
     options.size_bytes = c->want->natural_bytes;
     ccl_status_t status = ccl_synthesize(NULL, name, c->topo, NULL, c->want, &options, &s, &err);
     if (status == CCL_OK) {
-        double time_s = time_of(c->topo, s, name, options.size_bytes);
-        ck_assert_msg(c->time_s <= 1.01 * time_s, "seed %llu: %s, %s: %.3f of %s's time; %s",
+        double time_s = time_of(c->topo, s, way, options.size_bytes);
+        ck_assert_msg(c->time_s <= most * time_s, "seed %llu: %s, %s: %.3f of %s's time; %s",
                       (unsigned long long)c->seed, c->topo->name, c->what, c->time_s / time_s, name,
                       c->schedule->origin);
     }
@@ -98,9 +99,11 @@ START_TEST(near_the_bound_and_never_behind) {
         sum += gap;
         far += gap > 1.25;
         for (size_t i = 0; i < CCL_ARRAY_LEN(others); i++)
-            check_other(&c, others[i]);
-        if (c.topo->nranks <= GREEDY_GPUS)
-            check_other(&c, "greedy");
+            check_other(&c, others[i], others[i], 1.01);
+        if (c.topo->nranks <= GREEDY_GPUS) {
+            check_other(&c, "greedy", "alltoallv", 1.01);
+            check_other(&c, "greedy", "greedy", 1.05);
+        }
         near_fini(&c);
     }
     ck_assert_msg(sum / rounds < 1.06 && far <= rounds / 20, "mean %.3f of the bound, %u of %u far",
