@@ -12,11 +12,11 @@
 #include <string.h>
 
 /* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated; times
-   over the cut that are near, off and far. */
+   over the cut that are near, off and far; by what part a second round must be faster. */
 typedef struct policy {
-    double size, transfers, near, off, far;
+    double size, transfers, near, off, far, margin;
     uint32_t search_gpus, greedy_gpus;
-    double cut_bytes;
+    double greedy_size, cut_bytes;
 } policy_t;
 
 static const policy_t POLICY = {.size = 268435456,
@@ -24,8 +24,10 @@ static const policy_t POLICY = {.size = 268435456,
                                 .near = 1.01,
                                 .off = 1.04,
                                 .far = 1.1,
+                                .margin = 0.008,
                                 .search_gpus = 64,
                                 .greedy_gpus = 8,
+                                .greedy_size = 33554432,
                                 .cut_bytes = 262144};
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
@@ -283,8 +285,10 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     bool ours = race.best.index == 0;
     if (status == CCL_OK && race.best.schedule && time_s > POLICY.near * j->bound_s) {
         j->round++;
-        status =
-            ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - (j->net.n > POLICY.greedy_gpus), err);
+        race.margin = POLICY.margin;
+        /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
+        bool greedy = j->net.n <= POLICY.greedy_gpus && j->size_bytes >= POLICY.greedy_size;
+        status = ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - !greedy, err);
         time_s = race.best.time_s;
         ours = race.best.index == CCL_NONE ? ours : !seconds[race.best.index];
     }
