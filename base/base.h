@@ -163,13 +163,14 @@ typedef struct ccl_ctx {
     void *progress_user;
     const volatile int *cancel; /**< non-zero target: stop with CCL_INTERRUPTED; NULL: never */
     uint64_t seed;
-    uint32_t threads;      /**< 0: one per core */
-    ccl_work_t *work;      /**< NULL: not counted */
-    struct ccl_runs *runs; /**< borrowed: what simulations know (sim.h); NULL: nothing */
+    uint32_t threads;              /**< 0: one per core */
+    ccl_work_t *work;              /**< NULL: not counted */
+    struct ccl_runs *runs;         /**< borrowed: what simulations know (sim.h); NULL: nothing */
+    const struct ccl_judge *judge; /**< borrowed: times candidates (sim.h); NULL: one run does */
 } ccl_ctx_t;
 /** The defaults. */
 #define CCL_CTX_INIT                                                                               \
-    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL, NULL }
+    { NULL, NULL, NULL, NULL, NULL, 1, 0, NULL, NULL, NULL }
 
 void ccl_log(const ccl_ctx_t *ctx, ccl_log_level_t level, const char *subsystem, const char *fmt,
              ...) CCL_PRINTF(4, 5);
@@ -375,7 +376,8 @@ typedef enum ccl_option_type {
     CCL_OPTION_PERCENT, /**< double; 0.2 is written 20 */
     CCL_OPTION_TEXT,    /**< const char *, borrowed; not empty */
     CCL_OPTION_INPUT,   /**< const ccl_json_doc_t *: a file that the command line reads */
-    CCL_OPTION_OUTPUT   /**< ccl_text_t *: a file that the command line writes afterwards */
+    CCL_OPTION_OUTPUT,  /**< ccl_text_t *: a file that the command line writes afterwards */
+    CCL_OPTION_SCHEDULE /**< const ccl_schedule_t *: a file that the command line reads */
 } ccl_option_type_t;
 
 enum {

@@ -160,6 +160,7 @@ ccl_status_t ccl_option_parse(const ccl_option_t *o, const char *text, void *opt
         return parse_text(o, text, at, err);
     case CCL_OPTION_INPUT:
     case CCL_OPTION_OUTPUT:
+    case CCL_OPTION_SCHEDULE:
         return CCL_OK;
     }
     return ccl_fail(err, CCL_ERR_INTERNAL, "option --%s has no type", o->name);
@@ -204,6 +205,7 @@ bool ccl_option_get(const ccl_option_t *o, const void *options, double *out) {
         return get_text(o, *(const char *const *)at, out);
     case CCL_OPTION_INPUT:
     case CCL_OPTION_OUTPUT:
+    case CCL_OPTION_SCHEDULE:
         *out = NAN;
         return !*(const void *const *)at;
     }
@@ -244,6 +246,7 @@ void ccl_option_put(const ccl_option_t *o, double value, void *options) {
         return;
     case CCL_OPTION_INPUT:
     case CCL_OPTION_OUTPUT:
+    case CCL_OPTION_SCHEDULE:
         return;
     }
 }

@@ -113,7 +113,7 @@ typedef struct ccl_i_args {
         uint32_t experts, top_k, hidden, tokens, copies;
         uint32_t placement; /**< index into the option's choices */
         double element;
-        const char *skew;
+        const char *skew, *affinity, *write_placement;
         bool combine, unshared;
     } moe;
     bool path, no_what_if; /**< of `explain` */
@@ -238,9 +238,10 @@ void ccl_i_completion_fish(ccl_text_t *out);
 
 /* ---------------------------------------------------------------- synthesis.c */
 
-/** Files that options of synthesizers name: an input that is read, and texts to be written. */
+/** Files that options of synthesizers name: what is read, and texts to be written. */
 typedef struct ccl_i_synth_files {
     ccl_json_doc_t input;
+    ccl_schedule_t *schedule;
     uint32_t noutputs;
     struct {
         const char *path;

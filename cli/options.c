@@ -76,8 +76,15 @@ static const ccl_i_own_option_t options[] = {
      NULL},
     {"placement", 0, KIND_CHOICE, AT(moe.placement), "HOW",
      "which GPU has which expert: block, neighbours together; spread, in turn; balanced, by "
-     "popularity (block)",
-     CCL_OPTION_WORDS("block", "spread", "balanced")},
+     "popularity; optimised, by search for this cluster and these tokens (block)",
+     CCL_OPTION_WORDS("block", "spread", "balanced", "optimised")},
+    {"affinity", 0, KIND_TEXT, AT(moe.affinity), "PERCENT",
+     "share of a token's further experts that are of the first one's circle, top-k experts that "
+     "are "
+     "often chosen together (0%)",
+     NULL},
+    {"write-placement", 0, KIND_TEXT, AT(moe.write_placement), "FILE",
+     "write which GPUs have each expert, as JSON", NULL},
     {"copies", 0, KIND_U32, AT(moe.copies), "N",
      "further copies of experts, each of the one whose copies have most to do (0)", NULL},
     {"combine", 0, KIND_FLAG, AT(moe.combine), NULL,

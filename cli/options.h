@@ -11,7 +11,7 @@ typedef enum ccl_i_kind {
     KIND_U32 = CCL_OPTION_COUNT,
     KIND_SECONDS = CCL_OPTION_TIME,
     KIND_BYTES = CCL_OPTION_BYTES,
-    KIND_REPEATED = CCL_OPTION_OUTPUT + 1, /* --verbose: how often it stands there */
+    KIND_REPEATED = CCL_OPTION_SCHEDULE + 1, /* --verbose: how often it stands there */
     KIND_TEXT,
     KIND_TEXT_OR_NONE, /* --progress or --progress=json: the value is never the next word */
     KIND_LIST,

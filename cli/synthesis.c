@@ -3,7 +3,23 @@
 
 #include <string.h>
 
-/** Both kinds of files of one table. */
+/** A program has no ways of blocks to start from. */
+static ccl_status_t read_schedule(const char *option, const char *path, ccl_schedule_t **out,
+                                  ccl_error_t *err) {
+    ccl_i_document_t document = {NULL, NULL};
+    const char *form;
+
+    CCL_TRY(ccl_i_document_read(path, &document, &form, err));
+    if (!document.schedule) {
+        ccl_i_document_fini(&document);
+        return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0,
+                             "--%s wants a schedule (JSON), this is a %s", option, form);
+    }
+    *out = document.schedule;
+    return CCL_OK;
+}
+
+/** All kinds of files of one table. */
 static ccl_status_t open_files(const ccl_i_args_t *args, const ccl_option_t *table,
                                ccl_i_synth_files_t *files, ccl_synth_options_t *out,
                                ccl_error_t *err) {
@@ -20,6 +36,11 @@ static ccl_status_t open_files(const ccl_i_args_t *args, const ccl_option_t *tab
                                 files->noutputs);
             files->outputs[files->noutputs].path = path;
             *(ccl_text_t **)at = &files->outputs[files->noutputs++].text;
+        } else if (path && table->type == CCL_OPTION_SCHEDULE) {
+            if (files->schedule)
+                return ccl_fail(err, CCL_ERR_INTERNAL, "more than one schedule to read");
+            CCL_TRY(read_schedule(table->name, path, &files->schedule, err));
+            *(const ccl_schedule_t **)at = files->schedule;
         }
     }
     return CCL_OK;
@@ -51,6 +72,7 @@ ccl_status_t ccl_i_synth_files_write(const ccl_i_synth_files_t *files, ccl_error
 
 void ccl_i_synth_files_fini(ccl_i_synth_files_t *files) {
     ccl_json_fini(&files->input);
+    ccl_schedule_destroy(files->schedule);
     for (uint32_t i = 0; i < files->noutputs; i++)
         ccl_text_fini(&files->outputs[i].text);
 }

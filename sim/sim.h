@@ -88,8 +88,8 @@ void ccl_trace_keep(ccl_trace_t *trace, bool passes, bool slices);
 /** What ran, for the words of a trace. */
 typedef struct ccl_trace_about {
     size_t size;
-    const ccl_topology_t *topo;     /**< names of GPUs and links; NULL: ranks alone, no counters */
-    const ccl_program_t *program;   /**< NULL: a flow list */
+    const ccl_topology_t *topo;   /**< names of GPUs and links; NULL: ranks alone, no counters */
+    const ccl_program_t *program; /**< NULL: a flow list */
     const struct ccl_sim_result *result; /**< NULL: waits before a first pass are not known */
     uint64_t most_bytes; /**< of text, roughly; where all would be more, some GPUs are written; 0:
                               no limit */
@@ -152,6 +152,21 @@ typedef struct ccl_sim_options {
     { .size = sizeof(ccl_sim_options_t) }
 /** The options of a run, by their place in ccl_sim_options_t; ends without a name. */
 extern const ccl_option_t ccl_sim_option_table[];
+
+/**
+ * How the runs are timed that synthesis and lowering choose by, in a context that has one:
+ * something else than one run on the cluster as drawn, such as a quantile over samples
+ * (scenario.h).
+ */
+typedef struct ccl_judge {
+    const ccl_topology_t *topo; /**< runs on others, such as parts of it, are timed plainly */
+    /** @param ctx  without a judge. @param time_s  out; INFINITY: it cannot run where it should.
+     * Called from several threads. */
+    ccl_status_t (*time)(void *user, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                         const ccl_program_t *program, const ccl_sim_options_t *options,
+                         double *time_s, ccl_error_t *err);
+    void *user;
+} ccl_judge_t;
 
 /** Use of one directed link. */
 typedef struct ccl_link_use {
@@ -226,6 +241,9 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * same bytes are made, n doubled until the times that two pairs of them extrapolate to are within
  * 0.3 % of each other; where that takes a third of the whole, or a shorter run cannot finish, it is
  * run in full. A search compares candidates by such times; what it reports it runs in full.
+ *
+ * Where ctx->judge is of this cluster, a run without variation, trace and path gets the judge's
+ * time (INFINITY: it cannot run where it should), and nothing gives up.
  *
  * Where ctx->runs knows its time, a run with `estimate`, without trace, path or step times, is not
  * made again (ccl_sim_result_t.known); nor one with `give_up_s` that is known to take longer.

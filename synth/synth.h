@@ -55,6 +55,26 @@ typedef struct ccl_c2c_stats {
                               3 where each has links of its own; 0: nothing moves */
 } ccl_c2c_stats_t;
 
+/** A link, and how long it is busy with two schedules: bytes over bandwidth. */
+typedef struct ccl_warm_link {
+    uint32_t link; /**< of the topology */
+    double before_s, after_s;
+} ccl_warm_link_t;
+#define CCL_WARM_LINKS 5
+/** What `alltoallv` made of a former schedule (ccl_synth_options_t.warm). */
+typedef struct ccl_warm_stats {
+    uint32_t runs;                 /**< 0: there was none */
+    uint32_t blocks, blocks_again; /**< blocks with bytes; of these some transfer is other */
+    uint32_t changed;              /**< blocks with other bytes than before, also none */
+    double bytes_before, bytes;    /**< of all blocks that move */
+    double bytes_changed;          /**< more or less, block by block */
+    uint32_t kept, added, dropped; /**< transfers: of a block, from one GPU to another, on a channel;
+                                        in both schedules, only in this one, only in the former */
+    double load_before_s, load_s;  /**< of the busiest link or group */
+    uint32_t nlinks;               /**< whose load changed most, at most CCL_WARM_LINKS */
+    ccl_warm_link_t links[CCL_WARM_LINKS];
+} ccl_warm_stats_t;
+
 /** What a search did, summed over its parts; zeroed by the caller. */
 typedef struct ccl_synth_stats {
     uint32_t parts;           /**< searches that filled this: 0, 1, for AllReduce 2 */
@@ -72,6 +92,7 @@ typedef struct ccl_synth_stats {
                            limited */
     ccl_sketch_stats_t sketch; /**< of `sketch` alone; `parts` stays 0 */
     ccl_c2c_stats_t c2c;       /**< of `c2c` and `c2c-sequential` alone; `parts` stays 0 */
+    ccl_warm_stats_t warm;     /**< of `alltoallv` alone; `parts` stays 0 */
 } ccl_synth_stats_t;
 
 /** Of `sketch`: limits of its search. SyCCL's three prunings are switched off one by one. */
@@ -162,6 +183,9 @@ typedef struct ccl_synth_options {
                      but on executors without switch connections */
     ccl_c2c_options_t c2c;
     ccl_straggler_options_t straggler;
+    const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster: blocks
+                                     keep its ways where that costs at most 1 %; NULL: none.
+                                     Borrowed; may be shared by threads */
 } ccl_synth_options_t;
 /** The defaults. */
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
@@ -231,6 +255,14 @@ const char *ccl_synth_version(const ccl_synth_ops_t *ops);
 
 /** Whether comparisons over all synthesizers have it on a cluster (by_name, in_switch). */
 bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo);
+
+/**
+ * Whether a schedule can be ccl_synth_options_t.warm for a demand on a cluster.
+ * @retval CCL_ERR_INPUT  it is wrong, of another cluster, or not of a demand like this.
+ */
+ccl_status_t ccl_alltoallv_warm_check(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                      const ccl_schedule_t *former, const ccl_collective_t *want,
+                                      ccl_error_t *err);
 
 /** What a plugin holds, under the symbol `ccllab_plugin`. */
 typedef struct ccl_plugin {

@@ -348,6 +348,17 @@ static ccl_status_t nobody_ran(const compare_t *c, ccl_error_t *err) {
                     one ? first->why_not[0] : "");
 }
 
+/** A former schedule that fits nothing of this is an error, not a contender less. */
+static ccl_status_t check_warm(const compare_t *c, const ccl_schedule_t *warm, ccl_error_t *err) {
+    ccl_routes_t *routes = warm ? ccl_routes_create(c->topo) : NULL;
+    ccl_status_t status = warm && !routes ? ccl_fail_nomem(err) : CCL_OK;
+
+    for (uint32_t i = 0; warm && status == CCL_OK && i < c->ncollectives; i++)
+        status = ccl_alltoallv_warm_check(c->topo, routes, warm, c->collectives[i], err);
+    ccl_routes_destroy(routes);
+    return status;
+}
+
 static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
 
@@ -372,6 +383,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     options.sizes_bytes = c->sizes_bytes;
     options.nsizes = c->nsizes;
     CCL_TRY(ccl_i_synth_options(&cli->args, &c->files, &options.synth, err));
+    CCL_TRY(check_warm(c, options.synth.warm, err));
     options.sim = ccl_i_sim_options(&cli->args);
     if (cli->args.tune.gap)
         CCL_TRY(ccl_i_percent_option("gap", cli->args.tune.gap, &options.gap, err));

@@ -18,12 +18,18 @@ static void tell(const ccl_moe_options_t *o, const ccl_topology_t *topo,
         r->network_bytes, r->unshared_bytes, r->local_bytes, r->most_tokens, r->most_server);
 }
 
-static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_error_t *err) {
+/** What the search of a placement brought. */
+static void tell_placement(const ccl_moe_report_t *r) {
+    char line[240];
+    snprintf(line, sizeof line,
+             "placement optimised: %.6g us at the border of %s; block %.6g us, balanced %.6g us",
+             1e6 * r->bound_s, r->border, 1e6 * r->block_bound_s, 1e6 * r->balanced_bound_s);
+    ccl_i_say("", line);
+}
+
+static ccl_status_t options_of(const ccl_i_cli_t *cli, ccl_moe_options_t *out, ccl_error_t *err) {
     const ccl_i_args_t *a = &cli->args;
     ccl_moe_options_t o = CCL_MOE_OPTIONS_INIT;
-    ccl_collective_t *coll = NULL;
-    ccl_moe_report_t report;
-    ccl_text_t text = {0}, about = {0};
     o.experts = ccl_i_given(a, "experts") ? a->moe.experts : o.experts;
     o.top_k = ccl_i_given(a, "top-k") ? a->moe.top_k : o.top_k;
     o.hidden = ccl_i_given(a, "hidden") ? a->moe.hidden : o.hidden;
@@ -35,8 +41,26 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_error
     o.combine = a->moe.combine;
     o.each_expert = a->moe.unshared;
     o.seed = cli->ctx.seed;
+    if (a->moe.affinity)
+        CCL_TRY(ccl_i_percent_option("affinity", a->moe.affinity, &o.affinity, err));
+    *out = o;
+    return CCL_OK;
+}
+
+static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_error_t *err) {
+    const ccl_i_args_t *a = &cli->args;
+    ccl_moe_options_t o;
+    ccl_collective_t *coll = NULL;
+    ccl_moe_report_t report;
+    ccl_text_t text = {0}, about = {0}, placement = {0};
+    CCL_TRY(options_of(cli, &o, err));
+    o.write = a->moe.write_placement ? &placement : NULL;
     CCL_TRY(ccl_moe_demand(topo, &o, &coll, &report, err));
     ccl_status_t status = ccl_demand_write(coll, &text, err);
+    if (status == CCL_OK && o.write)
+        status = ccl_file_write(a->moe.write_placement, placement.data, placement.len, err);
+    if (status == CCL_OK && report.border && !a->quiet)
+        tell_placement(&report);
     if (status == CCL_OK && a->output) {
         status = ccl_file_write(a->output, text.data, text.len, err);
         tell(&o, topo, coll, &report, &about);
@@ -47,6 +71,7 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_error
     }
     ccl_text_fini(&text);
     ccl_text_fini(&about);
+    ccl_text_fini(&placement);
     ccl_collective_destroy(coll);
     return status;
 }
@@ -59,9 +84,9 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
     return status;
 }
 
-static const char *const accepts[] = {"topology", "fail",     "experts", "top-k",     "hidden",
-                                      "tokens",   "element",  "skew",    "placement", "copies",
-                                      "combine",  "unshared", NULL};
+static const char *const accepts[] = {
+    "topology", "fail",      "experts",         "top-k",  "hidden",  "tokens",   "element", "skew",
+    "affinity", "placement", "write-placement", "copies", "combine", "unshared", NULL};
 const ccl_i_command_t ccl_i_cmd_demand_moe = {
     .name = "demand moe",
     .usage = "--topology SPEC [options] [-o FILE]",

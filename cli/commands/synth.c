@@ -154,6 +154,45 @@ typedef struct job {
     target_t target;
 } job_t;
 
+/* Each candidate is run as often. */
+enum { SAMPLES = 16 };
+
+/** A scenario by which candidates are chosen. */
+typedef struct robust {
+    ccl_scenario_t *scenario; /* NULL: none */
+    ccl_draws_t *draws;
+    ccl_draws_judge_t judge;
+} robust_t;
+
+/** From here on everything in cli->ctx is chosen over samples. */
+static ccl_status_t robust_open(ccl_i_cli_t *cli, const ccl_topology_t *topo, robust_t *r,
+                                ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_rank_t rank = {CCL_RANK_MEAN, 0};
+    ccl_error_t inner = CCL_ERROR_INIT;
+    uint32_t samples = 0;
+
+    CCL_TRY(ccl_i_scenario_open(cli, topo, &r->scenario, &r->draws, &samples, err));
+    if (args->vary.rank && !r->scenario)
+        return ccl_fail(err, CCL_ERR_USAGE,
+                        "--rank is over samples of a scenario: --scenario FILE is missing");
+    if (!r->scenario)
+        return CCL_OK;
+    if (!ccl_i_given(args, "samples"))
+        samples = SAMPLES;
+    if ((args->vary.rank && ccl_rank_parse(args->vary.rank, &rank, &inner) != CCL_OK) ||
+        ccl_draws_judge(r->draws, topo, samples, rank, &r->judge, &inner) != CCL_OK)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --rank: %s", inner.text);
+    cli->ctx.judge = &r->judge.of;
+    return CCL_OK;
+}
+
+static void robust_close(ccl_i_cli_t *cli, robust_t *r) {
+    cli->ctx.judge = NULL;
+    ccl_draws_destroy(r->draws);
+    ccl_scenario_destroy(r->scenario);
+}
+
 static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
                          const ccl_collective_t *want, const job_t *job, ccl_error_t *err) {
     ccl_synth_options_t options = job->options;
@@ -173,6 +212,9 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
         limited = true;
         status = CCL_OK;
     }
+    if (status == CCL_OK && cli->ctx.judge)
+        ccl_origin_add(made.schedule->origin, "chosen by %s over samples",
+                       cli->args.vary.rank ? cli->args.vary.rank : "mean");
     if (status == CCL_OK)
         status = ccl_i_synth_files_write(&job->files, err);
     if (status == CCL_OK && job->target == TARGET_FLAGCX)
@@ -197,6 +239,18 @@ static ccl_status_t make(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_route
     }
     ccl_text_fini(&text);
     ccl_i_document_fini(&made);
+    return status;
+}
+
+/** Candidates are chosen over samples of a scenario, where there is one. */
+static ccl_status_t make_robust(ccl_i_cli_t *cli, const ccl_topology_t *topo, ccl_routes_t *routes,
+                                const ccl_collective_t *want, const job_t *job, ccl_error_t *err) {
+    robust_t robust = {0};
+    ccl_status_t status = robust_open(cli, topo, &robust, err);
+
+    if (status == CCL_OK)
+        status = make(cli, topo, routes, want, job, err);
+    robust_close(cli, &robust);
     return status;
 }
 
@@ -259,7 +313,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         else if (ccl_i_is_stock(cli->args.with))
             status = make_stock(cli, machine, topo, &job, err);
         else
-            status = make(cli, topo, routes, want, &job, err);
+            status = make_robust(cli, topo, routes, want, &job, err);
     }
     ccl_routes_destroy(routes);
     ccl_collective_destroy(want);
@@ -285,6 +339,9 @@ static const char *const accepts[] = {"topology",
                                       "explain-capacities",
                                       "granularity",
                                       "batches",
+                                      "scenario",
+                                      "samples",
+                                      "rank@samples",
                                       CCL_I_LOWERING,
                                       CCL_I_SYNTH_FILES,
                                       NULL};
@@ -297,7 +354,8 @@ const ccl_i_command_t ccl_i_cmd_synth = {
         "lowered from it (FILE.xml: MSCCL XML, thread blocks and primitives; --order to\n"
         "--executor say how). The schedule is verified before it is written. --format flagcx\n"
         "writes a plan per rank between clusters, PREFIX_RANK.xml, for FlagCX. --with nccl\n"
-        "writes the program that stock NCCL runs at --size.\n",
+        "writes the program that stock NCCL runs at --size. With --scenario the synthesizer's\n"
+        "choices among candidates go by --rank (mean) over --samples (16) of it.\n",
     .examples = "ccllab synth -t dgx-a100 -c allgather --with ring --size 64M -o ring.xml\n"
                 "ccllab synth -t dgx-a100 -c allreduce --with cegis --time-limit 5min -o a.json\n",
     .accepts = accepts,

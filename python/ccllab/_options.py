@@ -65,6 +65,15 @@ def _put(row: Any, value: Any, options: Any, keep: List[Any]) -> None:
         keep.append(json)
         at = ctypes.addressof(options) + row.offset
         ctypes.c_void_p.from_address(at).value = ctypes.addressof(json.doc)
+    elif row.type == _TYPE["CCL_OPTION_SCHEDULE"]:
+        from .programs import Schedule  # which has options itself
+
+        if not isinstance(value, Schedule):
+            raise UsageError(f"{decode(row.name)} is a Schedule, not {value!r}")
+        handle = value._handle
+        keep.append(handle)
+        at = ctypes.addressof(options) + row.offset
+        ctypes.c_void_p.from_address(at).value = handle.address
     elif row.type == _TYPE["CCL_OPTION_OUTPUT"]:
         raise UsageError(f"{decode(row.name)} is of the command line")
     else:

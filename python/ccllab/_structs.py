@@ -84,7 +84,7 @@ Progress = struct(
 
 Ctx = struct(
     "ccl_ctx_t",
-    "ptr log, log_user, progress, progress_user, cancel; u64 seed; u32 threads; ptr work, runs",
+    "ptr log, log_user, progress, progress_user, cancel; u64 seed; u32 threads; ptr work, runs, judge",
     init="CCL_CTX_INIT", defaults={"seed": 1},
 )
 
@@ -302,7 +302,7 @@ SynthOptions = struct(
     "size size; double size_bytes; u32 channels, chunks; double time_limit_s; u32 restarts, steps, rounds; "
     "double epoch_s; bool uniform_roots; int compose; u32 effort; double tau_ref_s; bool ceiling, "
     "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c; "
-    "ccl_straggler_options_t straggler",
+    "ccl_straggler_options_t straggler; ptr warm",
     init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions, "straggler": StragglerOptions},
 )
 
@@ -401,7 +401,7 @@ DEVICE_KINDS = "CCL_DEVICE_GPU CCL_DEVICE_SWITCH CCL_DEVICE_NIC CCL_DEVICE_HOST"
 OPTION_TYPES = (
     "CCL_OPTION_FLAG CCL_OPTION_EITHER CCL_OPTION_CHOICE CCL_OPTION_WORD CCL_OPTION_COUNT CCL_OPTION_TIME "
     "CCL_OPTION_BYTES CCL_OPTION_NUMBER CCL_OPTION_PERCENT CCL_OPTION_TEXT CCL_OPTION_INPUT "
-    "CCL_OPTION_OUTPUT "
+    "CCL_OPTION_OUTPUT CCL_OPTION_SCHEDULE "
 ).split()
 DRAW_FORMATS = "CCL_DRAW_SVG CCL_DRAW_PDF CCL_DRAW_PNG".split()
 DRAW_ROWS = (

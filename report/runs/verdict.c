@@ -1,4 +1,5 @@
 /* What verify and synth found. */
+#include "report/runs/warm.h"
 #include "report/rows.h"
 
 typedef struct verified {
@@ -139,9 +140,10 @@ typedef struct made {
     uint64_t seed;
     double size_bytes;
     bool limited;
-    const void *search, *sketch, *c2c; /* NULL, or what stands behind */
+    const void *search, *sketch, *c2c, *warm; /* NULL, or what stands behind */
     ccl_synth_stats_t stats;
     sketch_row_t sketch_row;
+    ccl_i_warm_row_t warm_row;
 } made_t;
 
 static void made_row(const ccl_report_synth_t *m, made_t *out) {
@@ -169,6 +171,8 @@ static void made_row(const ccl_report_synth_t *m, made_t *out) {
     out->search = m->stats->parts ? &out->stats : NULL;
     out->sketch = m->stats->sketch.runs ? &out->sketch_row : NULL;
     out->c2c = m->stats->c2c.runs ? &out->stats.c2c : NULL;
+    out->warm_row = (ccl_i_warm_row_t){m->stats->warm, m->topo};
+    out->warm = m->stats->warm.runs ? &out->warm_row : NULL;
 }
 
 #define AT(member) CCL_I_AT(ccl_synth_stats_t, member)
@@ -254,6 +258,7 @@ const ccl_i_result_t ccl_i_result_synth = {
             {"sketch", AT(sketch), "of sketch", .null = "another synthesizer",
              .of = &sketch_record},
             {"c2c", AT(c2c), "of c2c", .null = "another synthesizer", .of = &c2c_record},
+            {"warm", AT(warm), "of alltoallv", .null = "without --warm", .of = &ccl_i_warm_record},
             {0}}}};
 #undef AT
 
@@ -328,5 +333,7 @@ ccl_status_t ccl_report_synth(const ccl_report_synth_t *made, const ccl_report_s
         sketch_text(&made->stats->sketch, made->seconds, out);
     if (made->stats && made->stats->c2c.runs && made->seconds)
         c2c_text(&made->stats->c2c, out);
+    if (made->stats && made->stats->warm.runs)
+        ccl_i_warm_text(&made->stats->warm, made->topo, out);
     return ccl_i_text_status(out, err);
 }

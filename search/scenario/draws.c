@@ -385,3 +385,33 @@ ccl_status_t ccl_draws_time_all(const ccl_ctx_t *ctx, const ccl_draws_t *draws,
             ccl_fail(err, CCL_INTERRUPTED, "%u of %u samples were run", atomic_load(&a.done), n);
     return status;
 }
+
+/* ---------------------------------------------------------------- a judge */
+
+static ccl_status_t judge_time(void *user, const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                               const ccl_program_t *program, const ccl_sim_options_t *options,
+                               double *time_s, ccl_error_t *err) {
+    const ccl_draws_judge_t *j = user;
+    double *times_s = malloc(j->samples * sizeof *times_s);
+    if (!times_s)
+        return ccl_fail_nomem(err);
+    ccl_status_t status = ccl_draws_time(ctx, j->draws, j->of.topo, routes, program, options, 0,
+                                         j->samples, times_s, err);
+    if (status == CCL_OK)
+        status = ccl_rank_value(j->rank, times_s, NULL, j->samples, time_s, err);
+    free(times_s);
+    return status;
+}
+
+ccl_status_t ccl_draws_judge(const ccl_draws_t *draws, const ccl_topology_t *topo, uint32_t samples,
+                             ccl_rank_t rank, ccl_draws_judge_t *out, ccl_error_t *err) {
+    if (samples == 0 || samples > CCL_SAMPLES_MAX)
+        return ccl_fail(err, CCL_ERR_INPUT, "%u samples: 1 to %u are possible", samples,
+                        CCL_SAMPLES_MAX);
+    if (rank.kind == CCL_RANK_NONE || rank.kind == CCL_RANK_REGRET)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "candidates are chosen by mean, a quantile (p99) or a mean of the slowest "
+                        "(cvar95): regret is among schedules that are there already");
+    *out = (ccl_draws_judge_t){{topo, judge_time, out}, draws, samples, rank};
+    return CCL_OK;
+}

@@ -170,5 +170,20 @@ typedef struct ccl_paired {
 } ccl_paired_t;
 void ccl_paired(const double *a_s, const double *b_s, uint32_t n, ccl_paired_t *out);
 
+/** How synthesis and lowering choose by samples: ctx.judge = &judge.of. */
+typedef struct ccl_draws_judge {
+    ccl_judge_t of;
+    const ccl_draws_t *draws;
+    uint32_t samples;
+    ccl_rank_t rank;
+} ccl_draws_judge_t;
+/**
+ * @param draws  of `topo`; borrowed, as out is by the contexts that it judges for.
+ * @param rank   mean, a quantile or CVaR.
+ * @retval CCL_ERR_INPUT  CCL_RANK_REGRET, which is among those that ran; no samples.
+ */
+ccl_status_t ccl_draws_judge(const ccl_draws_t *draws, const ccl_topology_t *topo, uint32_t samples,
+                             ccl_rank_t rank, ccl_draws_judge_t *out, ccl_error_t *err);
+
 CCL_END_DECLS
 #endif

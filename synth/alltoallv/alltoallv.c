@@ -1,9 +1,12 @@
 /*
  * alltoallv: AllToAll, AllToAllv and the dispatch and combine of experts, balanced over NICs. The
  * planner's schedule; where the size is known and the schedule is small enough, simulation chooses
- * between that, the same with blocks sent straight, and the baselines that do no more than pass on.
+ * between that, the same with blocks sent straight, and the baselines that do no more than pass on;
+ * and before them all the former schedule, where one is given.
  */
+#include "synth/alltoallv/warm.h"
 #include "synth/alltoallv/work.h"
+#include "synth/common/options.h"
 #include "synth/common/race.h"
 #include "synth/registry.h"
 
@@ -17,6 +20,7 @@ typedef struct policy {
     double size, transfers, near, off, far, margin;
     uint32_t search_gpus, greedy_gpus;
     double greedy_size, cut_bytes;
+    double slack; /* part by which a plan must be faster than the former schedule's ways */
 } policy_t;
 
 static const policy_t POLICY = {.size = 268435456,
@@ -28,7 +32,8 @@ static const policy_t POLICY = {.size = 268435456,
                                 .search_gpus = 64,
                                 .greedy_gpus = 8,
                                 .greedy_size = 33554432,
-                                .cut_bytes = 262144};
+                                .cut_bytes = 262144,
+                                .slack = 0.009};
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     bool up = false, down = false;
@@ -139,6 +144,8 @@ typedef struct job {
     double bound_s, load_s, ways_s; /* of the plan: as in work.h */
     uint32_t way_hops;
     ccl_error_t why; /* there is no plan */
+    ccl_i_av_warm_t warm;
+    ccl_i_av_cold_t cold; /* beside `warm` */
 } job_t;
 
 static ccl_status_t to_schedule(ccl_i_av_work_t *w, const ccl_collective_t *coll,
@@ -174,9 +181,10 @@ static uint32_t parts_of(const job_t *j) {
     return parts < most ? parts : (uint32_t)most;
 }
 
-/* @param apart, heavy  as in work.h; unsupported where no ways are searched. */
+/* @param apart, heavy  as in work.h; unsupported where no ways are searched. @param first_out NULL,
+   or the first chunk of each block and behind the last; malloc'ed. */
 static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **out,
-                            ccl_error_t *err) {
+                            uint32_t **first_out, ccl_error_t *err) {
     ccl_i_av_work_t w = {0};
     ccl_collective_t *coll = NULL;
     uint32_t parts = parts_of(j);
@@ -208,6 +216,10 @@ static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **o
     status = to_schedule(&w, coll, out, err);
     if (status == CCL_OK)
         (*out)->limited = w.late;
+    if (status == CCL_OK && first_out) {
+        *first_out = w.nsub;
+        w.nsub = NULL;
+    }
 end:
     ccl_collective_destroy(coll);
     ccl_i_av_work_fini(&w);
@@ -216,20 +228,35 @@ end:
 
 /* ---------------------------------------------------------------- the choice */
 
-/* First the plan and baselines; where the fastest is not near the cuts, the plan again with other
-   connections, which keeps links busier being known from simulation only, and on few GPUs greedy.
- */
-static const char *const firsts[] = {NULL, "direct", "pxn", "pairwise"};
+/* Those of a former schedule first: with as few blocks on other ways as may be, and with more. */
+typedef struct candidate {
+    const char *name; /* NULL: ours */
+    bool warm;
+    ccl_i_av_mix_t mix; /* of a warm one */
+} candidate_t;
+
+static const candidate_t candidates[] = {
+    {NULL, true, {1e9, false}}, {NULL, true, {0.008, false}},    {NULL, true, {0, false}},
+    {NULL, true, {0, true}},    {NULL, false, {0, false}},       {"direct", false, {0, false}},
+    {"pxn", false, {0, false}}, {"pairwise", false, {0, false}},
+};
+/* How many of them are warm, and warm or planned; the first that looks at loads. */
+enum { WARM = 4, OURS = 5, LOADED = 1 };
+/* Where the fastest is not near the cuts: the plan again with other connections, which keeps links
+   busier being known from simulation only, and on few GPUs greedy. */
 static const char *const seconds[] = {NULL, NULL, "greedy"};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
-    const char *name = j->round > 0 ? seconds[index] : firsts[index];
+    const candidate_t *c = &candidates[index + (j->options->warm ? 0 : WARM)];
+    const char *name = j->round > 0 ? seconds[index] : c->name;
     if (j->round > 0 && !name)
-        return planned(j, true, index == 0, out, err);
+        return planned(j, true, index == 0, out, NULL, err);
+    if (!name && c->warm)
+        return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, err);
     if (!name) {
-        ccl_status_t status = planned(j, false, false, out, &j->why);
+        ccl_status_t status = planned(j, false, false, out, NULL, &j->why);
         if (status != CCL_OK && err)
             *err = j->why;
         return status;
@@ -267,8 +294,11 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
 
 static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
     double transfers = ccl_i_collective_transfers(j->want);
-    if (!(j->options->size_bytes > 0) || transfers > POLICY.transfers)
-        return planned(j, false, false, out, err);
+    bool warm = j->options->warm != NULL, sized = j->options->size_bytes > 0;
+    uint32_t first = warm ? 0 : WARM, end = sized ? CCL_ARRAY_LEN(candidates) : OURS;
+    if (transfers > POLICY.transfers || (!warm && !sized))
+        return warm ? ccl_i_av_warm_mix(&j->warm, &j->cold, &candidates[LOADED].mix, out, err)
+                    : planned(j, false, false, out, NULL, err);
     ccl_i_race_t race = {.ctx = j->ctx,
                          .topo = j->topo,
                          .routes = routes,
@@ -277,15 +307,16 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
                          .in_turn = true,
                          .user = j,
                          .level = CCL_GRANULARITY_ALGORITHM,
-                         .size_bytes = j->size_bytes};
+                         .size_bytes = j->size_bytes,
+                         .margin = warm ? POLICY.slack : 0};
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
-    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(firsts), err);
+    ccl_status_t status = ccl_i_race_run(&race, end - first, err);
     double time_s = race.best.time_s;
-    bool ours = race.best.index == 0;
-    if (status == CCL_OK && race.best.schedule && time_s > POLICY.near * j->bound_s) {
+    bool ours = first + race.best.index < OURS;
+    if (status == CCL_OK && sized && race.best.schedule && time_s > POLICY.near * j->bound_s) {
         j->round++;
-        race.margin = POLICY.margin;
+        race.margin = warm ? POLICY.slack : POLICY.margin;
         /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
         bool greedy = j->net.n <= POLICY.greedy_gpus && j->size_bytes >= POLICY.greedy_size;
         status = ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - !greedy, err);
@@ -302,6 +333,27 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     return status;
 }
 
+/* From a former schedule, and what changed. */
+static ccl_status_t start_warm(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
+                               ccl_error_t *err) {
+    ccl_status_t status =
+        ccl_i_av_warm_init(&j->warm, &j->net, j->options->warm, j->want, j->size_bytes, err);
+    if (status == CCL_OK)
+        status = planned(j, false, false, &j->cold.schedule, &j->cold.first, err);
+    if (status == CCL_OK)
+        status = choose(j, routes, out, err);
+    if (status == CCL_OK && j->options->stats) {
+        status = ccl_i_av_warm_tell(&j->warm, *out, &j->options->stats->warm, err);
+        if (status != CCL_OK) {
+            ccl_schedule_destroy(*out);
+            *out = NULL;
+        }
+    }
+    ccl_i_av_cold_fini(&j->cold);
+    ccl_i_av_warm_fini(&j->warm);
+    return status;
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -311,10 +363,23 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;
     CCL_TRY(ccl_i_av_net_init(&j.net, topo, is_reduced(want), err));
-    ccl_status_t status = choose(&j, routes, out, err);
+    ccl_status_t status =
+        options->warm ? start_warm(&j, routes, out, err) : choose(&j, routes, out, err);
     ccl_i_av_net_fini(&j.net);
     return status;
 }
+
+static const ccl_option_t own_options[] = {
+    {.name = "warm",
+     .type = CCL_OPTION_SCHEDULE,
+     .offset = CCL_I_SYNTH_AT(warm),
+     .value = "FILE",
+     .doc =
+         "the schedule of the traffic before: blocks keep its ways where that costs at most 1 %, "
+         "and what changed is reported"},
+    {.name = NULL},
+};
+static const ccl_option_t *const tables[] = {own_options, NULL};
 
 const ccl_synth_ops_t ccl_i_synth_alltoallv = {
     .size = sizeof(ccl_synth_ops_t),
@@ -324,4 +389,5 @@ const ccl_synth_ops_t ccl_i_synth_alltoallv = {
     .supports = supports,
     .synthesize = synthesize,
     .by_size = true,
+    .options = tables,
 };

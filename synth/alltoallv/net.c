@@ -139,7 +139,9 @@ static ccl_status_t add_inner(ccl_i_av_net_t *net, uint32_t src, uint32_t dst,
         uint32_t next = path[net->reversed ? out->nhops - k : k];
         const ccl_route_t *route = route_of(net, at, next, 0);
         if (!route)
-            return ccl_fail(err, CCL_ERR_INTERNAL, "no route from GPU %u to %u", at, next);
+            return net->cluster.nomem
+                       ? ccl_fail_nomem(err)
+                       : ccl_fail(err, CCL_ERR_INTERNAL, "no route from GPU %u to %u", at, next);
         CCL_TRY(add_route(net, route, &out->uses, err));
         out->tb_Bps = fmin(out->tb_Bps, block_Bps(net, route));
         net->path[net->npath++] = at = next;

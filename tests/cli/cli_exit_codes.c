@@ -323,6 +323,8 @@ static const struct {
      "bounded work"},
     {"compare -t dgx-a100 --demand " DATA "/alltoallv_2.json", 2, "has 8 GPUs", NULL,
      "demand and cluster differ"},
+    {"synth -t dgx-a100 -c allgather --with ring --warm " DATA "/alltoallv_2.json -o s.json", 2,
+     "--warm is for --with alltoallv", NULL, "a warm start of another synthesizer"},
     {"compare -t dgx-a100 -c allredcue", 2, "did you mean \"allreduce\"", NULL,
      "a collective misspelled"},
     {"compare -t dgx-a100 -c zzz", 2, "one of allreduce, allgather", NULL, "unknown collective"},

@@ -79,6 +79,20 @@ class Results(unittest.TestCase):
         self.assertEqual(hpds.granularity, "task")  # the synthesizer's way
         ccllab.synthesize(self.four, "allgather", "cegis", "1M", effort=0, time_limit=60, capacity="ceiling")
 
+    def test_a_former_schedule_is_an_option(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "demand.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"format": "ccllab-demand-1", "alltoallv": [[0,9,5,4],[1,0,2,1],[7,3,0,2],[1,2,3,0]]}')
+            demand = ccllab.Demand(path)
+        former = ccllab.synthesize(self.four, demand, "alltoallv")
+        again = ccllab.synthesize(self.four, demand, "alltoallv", warm=former)
+        self.assertEqual(list(again.transfers["dst"]), list(former.transfers["dst"]))
+        self.assertIn("ways of the former schedule", again.origin)
+        for other in ("plan.json", demand):
+            with self.assertRaises(ccllab.UsageError):
+                ccllab.synthesize(self.four, demand, "alltoallv", warm=other)
+
     def test_a_comparison_is_a_table(self):
         table = ccllab.compare(self.four, "allgather", "64K,1M", ["nccl", "ring"], {"mine": self.program}, threads=1)
         self.assertEqual(len(table), 6)

@@ -115,6 +115,29 @@ static ccl_status_t build(ccl_error_t *err) {
     return status;
 }
 
+static ccl_topology_t *two;
+
+static ccl_status_t place(ccl_error_t *err) {
+    ccl_moe_options_t o = CCL_MOE_OPTIONS_INIT;
+    ccl_collective_t *coll = NULL;
+    ccl_moe_report_t report;
+    ccl_text_t placed = {0};
+    o.experts = 10;
+    o.copies = 3;
+    o.top_k = 2;
+    o.tokens = 4;
+    o.affinity = 0.5;
+    o.placement = CCL_MOE_OPTIMISED;
+    o.write = &placed;
+    ccl_status_t status = ccl_moe_demand(two, &o, &coll, &report, err);
+    armed_assert((coll != NULL) == (status == CCL_OK));
+    if (status == CCL_OK && placed.nomem)
+        status = ccl_fail_nomem(err);
+    ccl_text_fini(&placed);
+    ccl_collective_destroy(coll);
+    return status;
+}
+
 static const struct {
     const char *why;
     ccl_status_t (*run)(ccl_error_t *err);
@@ -122,9 +145,13 @@ static const struct {
 } scenarios[] = {
     {"MSCCL XML", read_xml, 25},    {"schedule JSON", read_json, 15}, {"demand", read_demand, 10},
     {"ResCCLang", read_resccl, 15}, {"flow list", read_flows, 6},     {"builder", build, 15},
+    {"experts", place, 30},
 };
 
 START_TEST(every_allocation) {
+    ck_assert_int_eq(
+        ccl_topology_read(NULL, "servers:2 gpus:2 nvswitch=300GB/s nics:2x25GB/s", &two, NULL),
+        CCL_OK);
     for (size_t i = 0; i < CCL_ARRAY_LEN(scenarios); i++) {
         for (long n = 0;; n++) {
             ccl_error_t err = CCL_ERROR_INIT;
@@ -143,6 +170,7 @@ START_TEST(every_allocation) {
             ck_assert_int_lt(n, 100000);
         }
     }
+    ccl_topology_destroy(two);
 }
 END_TEST
 

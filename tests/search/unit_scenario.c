@@ -373,6 +373,91 @@ START_TEST(compared) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- candidates judged by samples */
+
+static ccl_schedule_t *judged(const char *with, const ccl_topology_t *topo,
+                              const ccl_judge_t *judge, uint32_t threads) {
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_schedule_t *schedule = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    synth.size_bytes = 16 << 20;
+    ctx.threads = threads;
+    ctx.judge = judge;
+    MUST(ccl_collective_create(CCL_BROADCAST, topo->nranks, 1, 0, &want, e));
+    MUST(ccl_synthesize(&ctx, with, topo, NULL, want, &synth, &schedule, e));
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
+/** p95 over samples that it was not chosen by. */
+static double p95_of(const ccl_scenario_t *scenario, const ccl_topology_t *topo,
+                     const ccl_schedule_t *schedule) {
+    static double times_s[100];
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_draws_t *draws = NULL;
+    ccl_spread_t spread;
+    lower.topo = topo;
+    lower.size_bytes = sim.size_bytes = 16 << 20;
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    MUST(ccl_draws_create(scenario, topo, 99, &draws, e));
+    MUST(ccl_draws_time_all(NULL, draws, topo, program, &sim, 100, times_s, e));
+    MUST(ccl_spread(times_s, 100, &spread, e));
+    ccl_draws_destroy(draws);
+    ccl_program_destroy(program);
+    return spread.p95.value_s;
+}
+
+/* A NIC at a few percent: a Broadcast that the samples choose keeps off it. */
+START_TEST(judge) {
+    ccl_scenario_t *s = scenario("rate@nic:1=uniform(0.02,0.1)");
+    ccl_topology_t *topo = topology("servers:2 gpus:4 nvswitch=100GB/s,1us nics:4x10GB/s,2us");
+    ccl_topology_t *other = topology("servers:2 gpus:4 nvswitch=100GB/s,1us nics:4x10GB/s,2us");
+    ccl_draws_t *draws = NULL;
+    ccl_draws_judge_t by;
+    const ccl_rank_t p95 = {CCL_RANK_QUANTILE, 0.95};
+    MUST(ccl_draws_create(s, topo, 5, &draws, e));
+    MUST(ccl_draws_judge(draws, topo, 16, p95, &by, e));
+    ccl_schedule_t *drawn = judged("latency", topo, NULL, 0),
+                   *robust = judged("latency", topo, &by.of, 1);
+    ccl_schedule_t *again = judged("latency", topo, &by.of, 3),
+                   *elsewhere = judged("latency", other, &by.of, 1);
+    ck_assert_double_lt(p95_of(s, topo, robust), 0.5 * p95_of(s, topo, drawn));
+    ck_assert(ccl_schedule_equal(robust, again));
+    ck_assert(ccl_schedule_equal(drawn, elsewhere)); /* not the judge's cluster */
+    ck_assert_int_eq(ccl_draws_judge(draws, topo, 0, p95, &by, NULL), CCL_ERR_INPUT);
+    ck_assert_int_eq(ccl_draws_judge(draws, topo, 9, (ccl_rank_t){CCL_RANK_REGRET, 0}, &by, NULL),
+                     CCL_ERR_INPUT);
+    ccl_schedule_destroy(drawn);
+    ccl_schedule_destroy(robust);
+    ccl_schedule_destroy(again);
+    ccl_schedule_destroy(elsewhere);
+    ccl_draws_destroy(draws);
+    ccl_scenario_destroy(s);
+    ccl_topology_destroy(topo);
+    ccl_topology_destroy(other);
+}
+END_TEST
+
+/* Where every sample is lost there is still a schedule. */
+START_TEST(judge_of_lost_samples) {
+    ccl_scenario_t *s = scenario("fail:gpu:1~100%");
+    ccl_topology_t *topo = topology("servers:2 gpus:2 nvswitch=100GB/s,1us nics:2x10GB/s,2us");
+    ccl_draws_t *draws = NULL;
+    ccl_draws_judge_t by;
+    MUST(ccl_draws_create(s, topo, 5, &draws, e));
+    MUST(ccl_draws_judge(draws, topo, 4, (ccl_rank_t){CCL_RANK_MEAN, 0}, &by, e));
+    static const char *const with[] = {"latency", "packing", "sketch", "greedy", "cegis"};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(with); i++)
+        ccl_schedule_destroy(judged(with[i], topo, &by.of, 1));
+    ccl_draws_destroy(draws);
+    ccl_scenario_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create(__FILE__);
     TCase *cases = tcase_create("all");
@@ -387,6 +472,8 @@ int main(void) {
     tcase_add_test(cases, failures);
     tcase_add_test(cases, ranks);
     tcase_add_test(cases, compared);
+    tcase_add_test(cases, judge);
+    tcase_add_test(cases, judge_of_lost_samples);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

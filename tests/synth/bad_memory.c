@@ -80,11 +80,60 @@ START_TEST(test_every_allocation) {
 }
 END_TEST
 
+/* From a former schedule, with what is reported of it. */
+START_TEST(test_every_allocation_of_a_warm_start) {
+    static const char *const text[] = {
+        "{\"format\": \"ccllab-demand-1\", \"alltoallv\": [[0, 9e6, 3e6, 4e6], [0, 0, 8e6, 1e6], "
+        "[7e6, 0, 0, 2e6], [1e6, 2e6, 3e6, 0]]}",
+        "{\"format\": \"ccllab-demand-1\", \"alltoallv\": [[0, 9e6, 5e6, 4e6], [1e6, 0, 2e6, 1e6], "
+        "[7e6, 0, 0, 2e6], [1e6, 2e6, 0, 0]]}"};
+    ccl_topology_t *topo = topology("servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us");
+    ccl_collective_t *want[2] = {NULL, NULL};
+    ccl_schedule_t *former = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ctx.threads = 1;
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(ccl_demand_read_text("m", text[i], strlen(text[i]), &want[i], NULL),
+                         CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, want[0], NULL, &former, NULL),
+                     CCL_OK);
+    for (long n = 0, step = 1;; n += step) {
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_synth_stats_t stats = {0};
+        options.warm = former;
+        options.stats = &stats;
+        fail_in = n;
+        armed = true;
+        ccl_status_t status =
+            ccl_synthesize(&ctx, "alltoallv", topo, NULL, want[1], &options, &schedule, &err);
+        bool struck = fail_in < 0;
+        armed = false;
+        ck_assert_msg(status == CCL_OK || status == CCL_ERR_NOMEM, "allocation %ld: %s %s", n,
+                      ccl_status_name(status), err.text);
+        ck_assert((schedule != NULL) == (status == CCL_OK));
+        ccl_schedule_destroy(schedule);
+        if (!struck) {
+            ck_assert_int_gt(n, 100);
+            ck_assert_uint_eq(stats.warm.runs, 1);
+            break;
+        }
+        step = n < 600 ? 1 : 1 + n / 50;
+    }
+    ccl_schedule_destroy(former);
+    ccl_collective_destroy(want[0]);
+    ccl_collective_destroy(want[1]);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("bad.synth.memory");
     TCase *tcase = tcase_create("memory");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_every_allocation, 0, (int)CCL_ARRAY_LEN(rows));
+    tcase_add_test(tcase, test_every_allocation_of_a_warm_start);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
