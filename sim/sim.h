@@ -243,7 +243,7 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * run in full. A search compares candidates by such times; what it reports it runs in full.
  *
  * Where ctx->judge is of this cluster, a run without variation, trace and path gets the judge's
- * time (what cannot run where it should: a million times its own), and nothing gives up.
+ * time (INFINITY: it cannot run where it should), and nothing gives up.
  *
  * Where ctx->runs knows its time, a run with `estimate`, without trace, path or step times, is not
  * made again (ccl_sim_result_t.known); nor one with `give_up_s` that is known to take longer.

@@ -14,16 +14,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated. */
+/* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated; times
+   over the cut that are near, off and far; by what part a second round must be faster. */
 typedef struct policy {
-    double size, transfers;
-    uint32_t search_gpus;
-    double cut_bytes;
+    double size, transfers, near, off, far, margin;
+    uint32_t search_gpus, greedy_gpus;
+    double greedy_size, cut_bytes;
     double slack; /* part by which a plan must be faster than the former schedule's ways */
 } policy_t;
 
-static const policy_t POLICY = {
-    .size = 268435456, .transfers = 1e5, .search_gpus = 64, .cut_bytes = 262144, .slack = 0.009};
+static const policy_t POLICY = {.size = 268435456,
+                                .transfers = 1e5,
+                                .near = 1.01,
+                                .off = 1.04,
+                                .far = 1.1,
+                                .margin = 0.008,
+                                .search_gpus = 64,
+                                .greedy_gpus = 8,
+                                .greedy_size = 33554432,
+                                .cut_bytes = 262144,
+                                .slack = 0.009};
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     bool up = false, down = false;
@@ -129,7 +139,11 @@ typedef struct job {
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
     ccl_i_av_net_t net;
-    double size_bytes;
+    double size_bytes, transfers;   /* of the plan's schedule */
+    uint32_t round;                 /* of the choice */
+    double bound_s, load_s, ways_s; /* of the plan: as in work.h */
+    uint32_t way_hops;
+    ccl_error_t why; /* there is no plan */
     ccl_i_av_warm_t warm;
     ccl_i_av_cold_t cold; /* beside `warm` */
 } job_t;
@@ -167,9 +181,10 @@ static uint32_t parts_of(const job_t *j) {
     return parts < most ? parts : (uint32_t)most;
 }
 
-/* @param first_out  NULL, or the first chunk of each block and behind the last; malloc'ed. */
-static ccl_status_t planned(job_t *j, ccl_schedule_t **out, uint32_t **first_out,
-                            ccl_error_t *err) {
+/* @param apart, heavy  as in work.h; unsupported where no ways are searched. @param first_out NULL,
+   or the first chunk of each block and behind the last; malloc'ed. */
+static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **out,
+                            uint32_t **first_out, ccl_error_t *err) {
     ccl_i_av_work_t w = {0};
     ccl_collective_t *coll = NULL;
     uint32_t parts = parts_of(j);
@@ -178,12 +193,25 @@ static ccl_status_t planned(job_t *j, ccl_schedule_t **out, uint32_t **first_out
     if (status != CCL_OK)
         goto end;
     w.cut_bytes = POLICY.cut_bytes;
+    w.apart = apart;
+    w.heavy = heavy;
+    w.prove = !apart;
     if (j->options->time_limit_s > 0)
         w.deadline_s = ccl_now_s() + j->options->time_limit_s;
     CCL_TRY_GOTO(ccl_collective_split(j->want, parts, &coll, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_items_collective(&w, coll, j->size_bytes, whole, err), status, end);
     CCL_TRY_GOTO(ccl_i_av_ways(&w, j->net.n <= POLICY.search_gpus && !j->net.reversed, err), status,
                  end);
+    if (!apart) {
+        j->bound_s = w.bound_s;
+        j->load_s = w.load_max_s;
+        j->ways_s = w.ways_s;
+        j->way_hops = w.way_hops;
+    }
+    if (apart && !w.searched) {
+        status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
+        goto end;
+    }
     CCL_TRY_GOTO(ccl_i_av_emit(&w, err), status, end);
     status = to_schedule(&w, coll, out, err);
     if (status == CCL_OK)
@@ -214,20 +242,54 @@ static const candidate_t candidates[] = {
 };
 /* How many of them are warm, and warm or planned; the first that looks at loads. */
 enum { WARM = 4, OURS = 5, LOADED = 1 };
+/* Where the fastest is not near the cuts: the plan again with other connections, which keeps links
+   busier being known from simulation only, and on few GPUs greedy. */
+static const char *const seconds[] = {NULL, NULL, "greedy"};
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     job_t *j = user;
     const candidate_t *c = &candidates[index + (j->options->warm ? 0 : WARM)];
-    if (c->warm)
+    const char *name = j->round > 0 ? seconds[index] : c->name;
+    if (j->round > 0 && !name)
+        return planned(j, true, index == 0, out, NULL, err);
+    if (!name && c->warm)
         return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, err);
-    if (!c->name)
-        return planned(j, out, NULL, err);
-    const ccl_synth_ops_t *ops = ccl_synth_find(c->name);
+    if (!name) {
+        ccl_status_t status = planned(j, false, false, out, NULL, &j->why);
+        if (status != CCL_OK && err)
+            *err = j->why;
+        return status;
+    }
+    const ccl_synth_ops_t *ops = ccl_synth_find(name);
     const char *why = NULL;
     if (!ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
-    return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+    ccl_status_t status =
+        ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+    /* Its fault is not ours. */
+    return status == CCL_ERR_INTERNAL || status == CCL_ERR_INPUT ? CCL_UNSUPPORTED : status;
+}
+
+/* Why the schedule is far from the cuts. `ours`: it is a plan, and no baseline. */
+static void explain(const job_t *j, double time_s, bool ours, char *origin) {
+    double least_s = fmax(j->ways_s, j->bound_s);
+    if (!(j->bound_s > 0)) {
+        ccl_origin_add(origin, "no plan of alltoallv: %s", j->why.text);
+        return;
+    }
+    if (time_s < POLICY.far * j->bound_s)
+        return;
+    if (!ours)
+        ccl_origin_add(origin, "plans of alltoallv are slower");
+    if (ours && time_s > POLICY.off * j->load_s)
+        ccl_origin_add(origin, "which idles %.0f %% of the time: latency, waiting",
+                       100 * (1 - j->load_s / time_s));
+    if (j->ways_s > POLICY.near * j->bound_s)
+        ccl_origin_add(origin, "no ways of up to %u hops are below %.2f of it", j->way_hops,
+                       j->ways_s / j->bound_s);
+    if (j->load_s > POLICY.off * least_s)
+        ccl_origin_add(origin, "better ways were not found, nor excluded");
 }
 
 static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
@@ -236,7 +298,7 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     uint32_t first = warm ? 0 : WARM, end = sized ? CCL_ARRAY_LEN(candidates) : OURS;
     if (transfers > POLICY.transfers || (!warm && !sized))
         return warm ? ccl_i_av_warm_mix(&j->warm, &j->cold, &candidates[LOADED].mix, out, err)
-                    : planned(j, out, NULL, err);
+                    : planned(j, false, false, out, NULL, err);
     ccl_i_race_t race = {.ctx = j->ctx,
                          .topo = j->topo,
                          .routes = routes,
@@ -250,10 +312,23 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
     ccl_status_t status = ccl_i_race_run(&race, end - first, err);
+    double time_s = race.best.time_s;
+    bool ours = first + race.best.index < OURS;
+    if (status == CCL_OK && sized && race.best.schedule && time_s > POLICY.near * j->bound_s) {
+        j->round++;
+        race.margin = warm ? POLICY.slack : POLICY.margin;
+        /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
+        bool greedy = j->net.n <= POLICY.greedy_gpus && j->size_bytes >= POLICY.greedy_size;
+        status = ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - !greedy, err);
+        time_s = race.best.time_s;
+        ours = race.best.index == CCL_NONE ? ours : !seconds[race.best.index];
+    }
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
         (*out)->limited |= race.late;
+        explain(j, time_s, ours, (*out)->origin);
+    }
     ccl_i_race_fini(&race);
     return status;
 }
@@ -264,7 +339,7 @@ static ccl_status_t start_warm(job_t *j, ccl_routes_t *routes, ccl_schedule_t **
     ccl_status_t status =
         ccl_i_av_warm_init(&j->warm, &j->net, j->options->warm, j->want, j->size_bytes, err);
     if (status == CCL_OK)
-        status = planned(j, &j->cold.schedule, &j->cold.first, err);
+        status = planned(j, false, false, &j->cold.schedule, &j->cold.first, err);
     if (status == CCL_OK)
         status = choose(j, routes, out, err);
     if (status == CCL_OK && j->options->stats) {
@@ -283,7 +358,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options};
+    job_t j = {.ctx = ctx, .topo = topo, .want = want, .options = options, .why = CCL_ERROR_INIT};
     j.size_bytes = options->size_bytes > 0   ? options->size_bytes
                    : want->natural_bytes > 0 ? want->natural_bytes
                                              : POLICY.size;

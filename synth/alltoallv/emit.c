@@ -1,9 +1,10 @@
 /*
  * Pieces become transfers. A lane's parts come in an order in which every block advances in
- * proportion to its bytes; what has to come from a neighbour first begins a little later. A step is
- * a tick of that order and the hop of the way, so that what waits for one thing only is never
- * behind what waits for two. Three kinds of connections keep apart what would wait for each other:
- * into a lane (with what stays in the server), the lane, and from a lane to where the data belong.
+ * proportion to its bytes; what has to come from a neighbour first begins a little later, and what
+ * goes straight comes last: nobody hands it on, so the end is short. A step is a tick of that order
+ * and the hop of the way, so that what waits for one thing only is never behind what waits for two.
+ * Three kinds of connections keep apart what would wait for each other: into a lane (with what
+ * stays in the server), the lane, and from a lane to where the data belong.
  */
 #include "synth/alltoallv/work.h"
 
@@ -11,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICKS = 256, MOST_INNER_CHANNELS = 8, MOST_WAY_HOPS = 4, LANE_HOP = CCL_I_AV_INNER };
+enum { TICKS = 256, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
 /* Much of an inner link, as a part of the time. */
 #define BUSY 0.05
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
+/* Where what goes straight from its GPU to where it belongs begins: nothing waits for it. */
+#define STRAIGHT_FROM 0.996
 #define GOLDEN 0.6180339887498949
 
 /* ---------------------------------------------------------------- loads */
@@ -73,13 +76,16 @@ static uint8_t channels_for(double bytes, double time_s, double block_Bps, uint3
  * all of a NIC's lanes end together.
  */
 uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
-                          uint32_t most) {
+                          uint32_t flows, uint32_t most) {
     const ccl_i_cluster_t *c = &w->net->cluster;
     bool inside = c->server[lane->src] == c->server[lane->dst];
-    uint32_t others = inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) - 1 : c->nservers - 1;
+    uint32_t weight =
+        inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) : LANE_WEIGHT * (c->nservers - 1);
     double part = bytes * lane->uses.slowest / w->load_max_s; /* of the time, alone on the link */
-    double n = fmax(round(LANE_WEIGHT * part * others),
+    double n = fmax(round(part * weight),
                     channels_for(bytes, w->load_max_s, lane->tb_Bps, MOST_INNER_CHANNELS));
+    if (!inside && flows > 1) /* the others have one each */
+        n = fmax(n, part < 1 ? round(part / (1 - part) * (flows - 1)) : most);
     return (uint8_t)(n < 1 ? 1 : n > most ? most : n);
 }
 
@@ -132,7 +138,7 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     for (uint32_t most = MOST_INNER_CHANNELS; most > 0; most /= 2) {
         for (size_t l = 0; l < net->nlanes; l++)
-            w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], most);
+            w->lane_channels[l] = ccl_i_av_channels(w, &net->lanes[l], w->lane_bytes[l], 0, most);
         for (size_t i = 0; i < 2 * net->ninner; i++)
             w->inner_channels[i >= net->ninner][i % net->ninner] = inner_channels(
                 w, &net->inner[i % net->ninner], i >= net->ninner, w->inner_bytes[i], most);
@@ -181,7 +187,7 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
             const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
-            uint32_t turn = k + MOST_WAY_HOPS * (e->turn % hop->channels);
+            uint32_t turn = k + CCL_I_AV_HOPS * (hop->first + e->turn % hop->channels);
             add(e, from, hop->dst, step + k, hop->channel + hop->period * turn);
             from = hop->dst;
         }
@@ -240,12 +246,16 @@ static void add_piece(emit_t *e, size_t i) {
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_piece_t *p = &w->pieces[i];
     const ccl_i_av_item_t *item = &w->items[p->item];
-    bool late = p->nhops > 1 || (p->lane != CCL_NONE && w->net->lanes[p->lane].src != item->src);
+    const ccl_i_av_lane_t *lane = p->lane != CCL_NONE ? &w->net->lanes[p->lane] : NULL;
+    bool late = p->nhops > 1 || (lane && lane->src != item->src);
+    bool straight = p->nhops == 1 || (lane && lane->src == item->src && item->ndests == 1 &&
+                                      lane->dst == w->dests[item->first_dest]);
+    double from = straight ? STRAIGHT_FROM : late ? RELAYED_FROM : 0;
     double shift = (double)(i % 4096) * GOLDEN;
     shift -= floor(shift);
     for (uint32_t j = 0; j < p->cuts; j++) {
         double x = (j + shift) / p->cuts;
-        x = late ? RELAYED_FROM + (1 - RELAYED_FROM) * x : x;
+        x = from + (1 - from) * x;
         e->chunk = w->nsub[item->chunk] + p->sub + j;
         e->turn = (uint32_t)i + j;
         e->server = w->net->cluster.server[item->src];

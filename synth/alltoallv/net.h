@@ -18,9 +18,9 @@ typedef struct ccl_i_av_uses {
 typedef struct ccl_i_av_lane {
     uint32_t src, dst;
     uint16_t channel;
-    uint16_t period;   /* channels after which its route comes again */
-    uint16_t channels; /* of a searched way's hop: connections that share its bytes */
-    double tb_Bps;     /* what one thread block moves */
+    uint16_t period;          /* channels after which its route comes again */
+    uint16_t first, channels; /* of a searched way's hop: connections that share its bytes */
+    double tb_Bps;            /* what one thread block moves */
     ccl_i_av_uses_t uses;
 } ccl_i_av_lane_t;
 

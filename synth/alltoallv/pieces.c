@@ -10,11 +10,12 @@
 
 /*
  * Relayed pieces pass in parts of at most 1 / CUTS of what their narrowest link carries in all,
- * pieces that go straight in parts STRAIGHT times as large. A lane takes a remainder beyond its
+ * pieces that go straight in parts STRAIGHT times as large; searched ways, of more hops, in smaller
+ * ones. A lane takes a remainder beyond its
  * room that is below 1 / (SLIVERS servers) of what its link carries: all lanes of it together then
  * are off by 1 / SLIVERS.
  */
-enum { CUTS = 256, STRAIGHT = 8, SLIVERS = 256 };
+enum { CUTS = 256, SEARCHED_CUTS = 512, HEAVY_CUTS = 1024, STRAIGHT = 8, SLIVERS = 256 };
 
 typedef struct assign {
     ccl_i_av_work_t *w;
@@ -132,7 +133,7 @@ static double most_bytes(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
                   : p->nhops > 0
                       ? w->way_slow
                       : ccl_i_av_inner(w->net, item->src, w->dests[item->first_dest])->uses.slowest;
-    return w->load_max_s / slow / CUTS;
+    return w->load_max_s / slow / (p->nhops == 0 ? CUTS : w->heavy ? HEAVY_CUTS : SEARCHED_CUTS);
 }
 
 ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err) {

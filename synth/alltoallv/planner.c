@@ -296,6 +296,7 @@ void ccl_alltoallv_forget(ccl_alltoallv_t *p) {
 ccl_status_t ccl_i_av_ways(ccl_i_av_work_t *w, bool search, ccl_error_t *err) {
     const ccl_i_av_net_t *net = w->net;
     w->late = w->searched = false;
+    w->ways_s = 0;
     CCL_TRY(ccl_i_av_cuts(w, err));
     if (!net->lacking) {
         ccl_i_av_shares(w);
@@ -307,8 +308,8 @@ ccl_status_t ccl_i_av_ways(ccl_i_av_work_t *w, bool search, ccl_error_t *err) {
                         "search of ways",
                         net->n);
     }
-    if (search &&
-        (net->lacking || (w->load_max_s > SEARCH_FROM * w->bound_s && !ccl_i_av_is_late(w))))
+    if (search && (net->lacking || w->apart ||
+                   (w->load_max_s > SEARCH_FROM * w->bound_s && !ccl_i_av_is_late(w))))
         CCL_TRY(ccl_i_av_search(w, err));
     return ccl_i_av_cut(w, err);
 }

@@ -3,6 +3,9 @@
  * not all reach each other. Bytes leave the way whose links are loaded most for the one that is
  * cheapest, at prices that rise steeply with the load, until no link is above the aim; that is the
  * flow program by descent, with few ways a block, so that the result is a plan.
+ *
+ * A hop's connections are apart by what feeds them: its place in the way, and the GPU before. So
+ * what comes late holds up nothing that comes from elsewhere.
  */
 #include "synth/alltoallv/work.h"
 
@@ -13,17 +16,23 @@
 /* Ways of a block and their hops; routes of a pair; rounds in all, and without gain. */
 enum {
     MOST_WAYS = 24,
-    MOST_HOPS = 4,
     MOST_ROUTES = 4,
     ROUNDS = 300,
-    PATIENCE = 25,
-    MOST_CHANNELS = 8
+    PATIENCE = 15,
+    FEW_GPUS = 12,
+    STEEPER = 3, /* rounds without gain until prices rise more steeply, and how often they do */
+    STEEPEST = 4,
+    FEEDERS = 8, /* GPUs before a hop that are kept apart */
+    MOST_CHANNELS = 24
 };
 /* Aim over the cuts; a round gains if the load falls by this part. */
-#define AIM 1.004
+#define AIM 1.008
 #define GAIN 1e-3
 /* A hop more costs as much as this share of a byte's time on an empty link. */
 #define HOP_PRICE 1e-3
+/* A link at a later hop of a way begins later, by this share of the time: it gets that much less.
+ */
+#define LATER 0.01
 
 struct ccl_i_av_search {
     ccl_i_av_lane_t *hops; /* by source */
@@ -32,9 +41,14 @@ struct ccl_i_av_search {
     size_t nhops, chops;
     ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
     size_t cways;
-    double *price, *distance; /* [nhops], [(MOST_HOPS + 1) n] */
-    uint32_t *from; /* [(MOST_HOPS + 1) n] hop by which a GPU is reached in that many hops */
-    double *load_s, *hop_bytes; /* [nresources], [nhops] */
+    double *price, *distance; /* [nhops], [(CCL_I_AV_HOPS + 1) n] */
+    uint32_t *from; /* [(CCL_I_AV_HOPS + 1) n] hop by which a GPU is reached in that many hops */
+    double *load_s, *toll; /* [nresources]; toll: price of a byte */
+    uint8_t *marked;       /* [nresources] */
+    double unit_s;         /* the load whose power is 1 */
+    uint32_t steep;
+    double *flow;    /* [nhops][CCL_I_AV_HOPS][FEEDERS] bytes of a hop by what feeds it */
+    uint32_t *flows; /* [nresources] how many of these it carries */
 };
 
 void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
@@ -48,7 +62,10 @@ void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
     free(s->distance);
     free(s->from);
     free(s->load_s);
-    free(s->hop_bytes);
+    free(s->toll);
+    free(s->marked);
+    free(s->flow);
+    free(s->flows);
     free(s);
 }
 
@@ -84,43 +101,54 @@ static ccl_status_t make(ccl_i_av_work_t *w, ccl_error_t *err) {
     }
     s->hop_first[n] = (uint32_t)s->nhops;
     s->price = calloc(s->nhops + 1, sizeof *s->price);
-    s->distance = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->distance);
-    s->from = calloc((MOST_HOPS + 1) * (size_t)n, sizeof *s->from);
+    s->distance = calloc((CCL_I_AV_HOPS + 1) * (size_t)n, sizeof *s->distance);
+    s->from = calloc((CCL_I_AV_HOPS + 1) * (size_t)n, sizeof *s->from);
     s->load_s = calloc(w->net->nresources + (size_t)1, sizeof *s->load_s);
-    s->hop_bytes = calloc(s->nhops + 1, sizeof *s->hop_bytes);
-    return s->price && s->distance && s->from && s->load_s && s->hop_bytes ? CCL_OK
-                                                                           : ccl_fail_nomem(err);
+    s->toll = calloc(w->net->nresources + (size_t)1, sizeof *s->toll);
+    s->marked = calloc(w->net->nresources + (size_t)1, 1);
+    s->flow = calloc(CCL_I_AV_HOPS * FEEDERS * s->nhops + 1, sizeof *s->flow);
+    s->flows = calloc(w->net->nresources + (size_t)1, sizeof *s->flows);
+    return s->price && s->distance && s->from && s->load_s && s->toll && s->marked && s->flow &&
+                   s->flows
+               ? CCL_OK
+               : ccl_fail_nomem(err);
 }
 
 /* ---------------------------------------------------------------- ways */
 
 static void load_way(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double bytes) {
     for (uint32_t k = 0; k < way->nhops; k++)
-        ccl_i_av_add(w->net, &w->search->hops[way->hops[k]].uses, bytes, w->search->load_s);
+        ccl_i_av_add(w->net, &w->search->hops[way->hops[k]].uses, bytes * (1 + k * LATER),
+                     w->search->load_s);
 }
 
-static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, double *slow_out) {
+static double level_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way) {
     double most = 0;
-    *slow_out = 0;
-    for (uint32_t k = 0; k < way->nhops; k++) {
-        const ccl_i_av_uses_t *uses = &w->search->hops[way->hops[k]].uses;
-        most = fmax(most, ccl_i_av_level(w->net, uses, w->search->load_s));
-        *slow_out = fmax(*slow_out, uses->slowest);
-    }
+    for (uint32_t k = 0; k < way->nhops; k++)
+        most = fmax(most,
+                    ccl_i_av_level(w->net, &w->search->hops[way->hops[k]].uses, w->search->load_s));
     return most;
 }
 
+/* Of a byte more on a link: its load to the power of 12, doubled `steep` times. */
+static double toll_of(const ccl_i_av_work_t *w, uint32_t r) {
+    const ccl_i_av_search_t *s = w->search;
+    double x = s->load_s[r] / s->unit_s, x2 = x * x, x4 = x2 * x2, x12 = x4 * x4 * x4;
+    for (uint32_t k = 0; k < s->steep; k++)
+        x12 *= x12;
+    return w->net->slow[r] * x12;
+}
+
 /* What a byte more costs on each hop. */
-static void set_prices(ccl_i_av_work_t *w, double aim_s) {
+static void set_prices(ccl_i_av_work_t *w, double hop_price) {
     ccl_i_av_search_t *s = w->search;
+    for (uint32_t r = 0; r < w->net->nresources; r++)
+        s->toll[r] = toll_of(w, r);
     for (size_t h = 0; h < s->nhops; h++) {
         const ccl_i_av_uses_t *uses = &s->hops[h].uses;
-        double sum = HOP_PRICE * uses->slowest;
-        for (uint32_t i = 0; i < uses->n; i++) {
-            uint32_t r = w->net->uses[uses->first + i];
-            double x = s->load_s[r] / aim_s, x2 = x * x, x4 = x2 * x2;
-            sum += w->net->slow[r] * x4 * x4 * x4;
-        }
+        double sum = hop_price * uses->slowest;
+        for (uint32_t i = 0; i < uses->n; i++)
+            sum += s->toll[w->net->uses[uses->first + i]];
         s->price[h] = sum;
     }
 }
@@ -131,7 +159,7 @@ static void find_ways(ccl_i_av_work_t *w, uint32_t src) {
     uint32_t n = w->net->n;
     for (uint32_t v = 0; v < n; v++)
         s->distance[v] = v == src ? 0 : INFINITY;
-    for (uint32_t k = 1; k <= MOST_HOPS; k++) {
+    for (uint32_t k = 1; k <= w->way_hops; k++) {
         double *before = s->distance + (size_t)(k - 1) * n, *now = before + n;
         uint32_t *from = s->from + (size_t)k * n;
         bool changed = false;
@@ -150,7 +178,7 @@ static void find_ways(ccl_i_av_work_t *w, uint32_t src) {
             }
         }
         if (!changed && k > 1) {
-            for (; k < MOST_HOPS; k++) {
+            for (; k < w->way_hops; k++) {
                 memcpy(s->distance + (size_t)(k + 1) * n, now, n * sizeof *now);
                 memset(s->from + (size_t)(k + 1) * n, 0xff, n * sizeof *from);
             }
@@ -161,7 +189,7 @@ static void find_ways(ccl_i_av_work_t *w, uint32_t src) {
 /* The cheapest of them to a GPU; nhops 0: none. */
 static ccl_i_av_way_t way_to(const ccl_i_av_work_t *w, uint32_t dst) {
     const ccl_i_av_search_t *s = w->search;
-    uint32_t n = w->net->n, k = MOST_HOPS;
+    uint32_t n = w->net->n, k = w->way_hops;
     ccl_i_av_way_t way = {0};
     while (k > 0 && s->from[(size_t)k * n + dst] == CCL_NONE)
         k--;
@@ -178,30 +206,86 @@ static ccl_i_av_way_t way_to(const ccl_i_av_work_t *w, uint32_t dst) {
     return way;
 }
 
+/* What a way takes, as often as it does; or nothing. */
+static void mark(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint8_t more) {
+    ccl_i_av_search_t *s = w->search;
+    for (uint32_t k = 0; k < way->nhops; k++) {
+        const ccl_i_av_uses_t *uses = &s->hops[way->hops[k]].uses;
+        for (uint32_t i = 0; i < uses->n; i++) {
+            uint8_t *m = &s->marked[w->net->uses[uses->first + i]];
+            *m = more ? (uint8_t)(*m + more) : 0;
+        }
+    }
+}
+
 static bool same_way(const ccl_i_av_way_t *a, const ccl_i_av_way_t *b) {
     return a->nhops == b->nhops && memcmp(a->hops, b->hops, a->nhops * sizeof *a->hops) == 0;
 }
 
-/* Bytes of one block from its most loaded way to the cheapest. */
+/* Of links that a way takes, and the other way does not. */
+typedef struct side {
+    double most_s, slow; /* the most loaded, the slowest */
+    double price, bend;  /* of a byte more; by how much more the next one costs */
+} side_t;
+
+static side_t side_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way,
+                      const ccl_i_av_way_t *other) {
+    const ccl_i_av_search_t *s = w->search;
+    side_t out = {0};
+    mark(w, other, 1);
+    for (uint32_t k = 0; k < way->nhops; k++) {
+        const ccl_i_av_uses_t *uses = &s->hops[way->hops[k]].uses;
+        for (uint32_t i = 0; i < uses->n; i++) {
+            uint32_t r = w->net->uses[uses->first + i];
+            if (s->marked[r]) {
+                s->marked[r]--;
+                continue;
+            }
+            double toll = toll_of(w, r);
+            out.most_s = fmax(out.most_s, s->load_s[r]);
+            out.slow = fmax(out.slow, w->net->slow[r]);
+            out.price += toll;
+            if (s->load_s[r] > 0)
+                out.bend += (12u << s->steep) * toll * w->net->slow[r] / s->load_s[r];
+        }
+    }
+    mark(w, other, 0);
+    return out;
+}
+
+/*
+ * Bytes that leave one way for another: until their most loaded links are even; where these are,
+ * until a byte more costs the same on both.
+ */
+static double step(const side_t *old, const side_t *new, double aim_s) {
+    if (new->most_s < old->most_s && old->most_s > aim_s)
+        return 0.7 * (old->most_s - new->most_s) / (old->slow + new->slow);
+    double bend = old->bend + new->bend;
+    return bend > 0 && old->price > new->price ? 0.7 * (old->price - new->price) / bend : 0;
+}
+
+/* Bytes of one block from its most costly way above the aim to the cheapest. */
 static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
     ccl_i_av_way_t *ways = &w->search->ways[(size_t)item * MOST_WAYS], *worst = NULL, *to = NULL;
-    double worst_s = aim_s, slow = 0, slow_new = 0;
+    double costliest = 0;
     for (uint32_t k = 0; k < MOST_WAYS; k++) {
-        double x, s = ways[k].bytes > 0 ? level_of(w, &ways[k], &x) : 0;
-        if (s > worst_s)
-            worst_s = s, slow = x, worst = &ways[k];
+        double price = 0;
+        for (uint32_t h = 0; ways[k].bytes > 0 && h < ways[k].nhops; h++)
+            price += w->search->price[ways[k].hops[h]];
+        if (price > costliest && level_of(w, &ways[k]) > aim_s)
+            costliest = price, worst = &ways[k];
     }
     if (!worst)
         return;
     ccl_i_av_way_t way = way_to(w, w->dests[w->items[item].first_dest]);
-    double way_s = way.nhops ? level_of(w, &way, &slow_new) : INFINITY;
-    if (!(way_s < worst_s) || same_way(&way, worst))
+    if (way.nhops == 0 || same_way(&way, worst))
         return;
+    side_t old = side_of(w, worst, &way), new = side_of(w, &way, worst);
     for (uint32_t k = 0; k < MOST_WAYS && !to; k++)
         to = ways[k].bytes > 0 && same_way(&ways[k], &way) ? &ways[k] : NULL;
     for (uint32_t k = 0; k < MOST_WAYS && !to; k++)
         to = ways[k].bytes > 0 ? NULL : &ways[k];
-    double bytes = fmin(worst->bytes, 0.7 * (worst_s - way_s) / (slow + slow_new));
+    double bytes = fmin(worst->bytes, step(&old, &new, aim_s));
     if (worst->bytes - bytes < 1e-3 * w->items[item].bytes)
         bytes = worst->bytes;
     if (!to || bytes < 1e-4 * w->items[item].bytes)
@@ -220,15 +304,17 @@ static void move(ccl_i_av_work_t *w, uint32_t item, double aim_s) {
 /* Every block on its cheapest way through an empty cluster. */
 static ccl_status_t start_empty(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
-    set_prices(w, 1);
+    s->unit_s = 1;
+    s->steep = 0;
+    set_prices(w, HOP_PRICE);
     for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
         if (w->items[i].src != src)
             find_ways(w, src = w->items[i].src);
         ccl_i_av_way_t *way = &s->ways[(size_t)i * MOST_WAYS];
         *way = way_to(w, w->dests[w->items[i].first_dest]);
         if (way->nhops == 0)
-            return ccl_fail(err, CCL_UNSUPPORTED, "GPUs %u and %u are more than %d hops apart", src,
-                            w->dests[w->items[i].first_dest], MOST_HOPS);
+            return ccl_fail(err, CCL_UNSUPPORTED, "GPUs %u and %u are more than %u hops apart", src,
+                            w->dests[w->items[i].first_dest], w->way_hops);
         way->bytes = w->items[i].bytes;
         load_way(w, way, way->bytes);
     }
@@ -237,7 +323,7 @@ static ccl_status_t start_empty(ccl_i_av_work_t *w, ccl_error_t *err) {
 
 static void add_hop(const ccl_i_av_work_t *w, ccl_i_av_way_t *way, uint32_t a, uint32_t b,
                     uint32_t channel) {
-    if (a != b && way->nhops < MOST_HOPS)
+    if (a != b && way->nhops < CCL_I_AV_HOPS)
         way->hops[way->nhops++] = w->search->hop_at[(size_t)a * w->net->n + b] + channel;
 }
 
@@ -269,12 +355,19 @@ static ccl_status_t start(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
     if (!ccl_grow(&s->ways, &s->cways, MOST_WAYS * w->nitems + 1, sizeof *s->ways))
         return ccl_fail_nomem(err);
-    memset(s->ways, 0, MOST_WAYS * w->nitems * sizeof *s->ways);
-    memset(s->load_s, 0, w->net->nresources * sizeof *s->load_s);
-    if (w->net->lacking || w->net->relayed)
-        return start_empty(w, err);
-    start_planned(w);
-    return CCL_OK;
+    ccl_status_t status = CCL_OK;
+    w->way_hops = CCL_I_AV_LEAST_HOPS;
+    for (;;) {
+        memset(s->ways, 0, MOST_WAYS * w->nitems * sizeof *s->ways);
+        memset(s->load_s, 0, w->net->nresources * sizeof *s->load_s);
+        if (w->net->lacking || w->net->relayed)
+            status = start_empty(w, err);
+        else
+            start_planned(w);
+        if (status != CCL_UNSUPPORTED || w->way_hops == CCL_I_AV_HOPS)
+            return status;
+        w->way_hops = CCL_I_AV_HOPS;
+    }
 }
 
 static double greatest(const ccl_i_av_work_t *w) {
@@ -287,23 +380,82 @@ static double greatest(const ccl_i_av_work_t *w) {
 /* The aim comes down with what is reached: blocks below it stay where they are. */
 static double descend(ccl_i_av_work_t *w) {
     double best_s = greatest(w), now_s = best_s, least_s = AIM * w->bound_s;
-    for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < PATIENCE && now_s > least_s;
+    /* Rounds on few GPUs cost little. */
+    uint32_t patience = PATIENCE * (w->net->n <= FEW_GPUS ? 4 : 1);
+    w->search->steep = 0;
+    for (uint32_t round = 0, idle = 0; round < ROUNDS && idle < patience && now_s > least_s;
          round++) {
         double aim_s = fmax(least_s, 0.97 * now_s);
         if (ccl_i_av_is_late(w))
             break;
+        w->search->unit_s = now_s;
         for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
             if (w->items[i].src != src) {
-                set_prices(w, now_s);
+                set_prices(w, HOP_PRICE);
                 find_ways(w, src = w->items[i].src);
             }
             move(w, i, aim_s);
         }
         now_s = greatest(w);
         idle = now_s < (1 - GAIN) * best_s ? 0 : idle + 1;
+        w->search->steep += idle > 0 && idle % STEEPER == 0 && w->search->steep < STEEPEST;
         best_s = fmin(best_s, now_s);
     }
     return now_s;
+}
+
+/*
+ * The dual program: at any tolls, what all blocks cost at least over the sum of tolls is a bound of
+ * the busiest link. The steeper, the nearer, if the search has settled.
+ */
+static void prove(ccl_i_av_work_t *w, double now_s) {
+    ccl_i_av_search_t *s = w->search;
+    s->unit_s = now_s;
+    for (s->steep = 0; s->steep <= STEEPEST; s->steep++) {
+        double cost = 0, tolls = 0;
+        set_prices(w, 0);
+        for (uint32_t r = 0; r < w->net->nresources; r++)
+            tolls += s->toll[r] / w->net->slow[r];
+        for (uint32_t i = 0, src = CCL_NONE; i < w->nitems; i++) {
+            if (w->items[i].src != src)
+                find_ways(w, src = w->items[i].src);
+            cost += w->items[i].bytes *
+                    s->distance[(size_t)w->way_hops * w->net->n + w->dests[w->items[i].first_dest]];
+        }
+        if (tolls > 0 && cost / tolls > w->ways_s)
+            w->ways_s = cost / tolls;
+    }
+}
+
+static size_t flow_of(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint32_t h) {
+    const ccl_i_cluster_t *c = &w->net->cluster;
+    size_t at = ((size_t)way->hops[h] * CCL_I_AV_HOPS + h) * FEEDERS;
+    uint32_t before = h > 0 ? w->search->hops[way->hops[h - 1]].src : 0;
+    return h > 0 ? at + (c->server[before] + c->local[before]) % FEEDERS : at;
+}
+
+/* Flows on the hop's narrowest link. */
+static uint32_t flows_beside(const ccl_i_av_work_t *w, const ccl_i_av_uses_t *uses) {
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < uses->n; i++) {
+        uint32_t r = w->net->uses[uses->first + i], n = w->search->flows[r];
+        most = w->net->slow[r] >= uses->slowest && n > most ? n : most;
+    }
+    return most;
+}
+
+/* Connections of hop h of a way, behind those of other feeders. */
+static void connect(const ccl_i_av_work_t *w, const ccl_i_av_way_t *way, uint32_t h,
+                    ccl_i_av_lane_t *hop) {
+    size_t at = flow_of(w, way, h);
+    uint32_t flows = w->heavy ? flows_beside(w, &hop->uses) : 0;
+    hop->first = hop->channels = 0;
+    for (size_t f = at - at % FEEDERS; f <= at; f++) {
+        hop->first = (uint16_t)(hop->first + hop->channels);
+        hop->channels = w->search->flow[f] > 0
+                            ? ccl_i_av_channels(w, hop, w->search->flow[f], flows, MOST_CHANNELS)
+                            : 0;
+    }
 }
 
 static ccl_status_t take_way(ccl_i_av_work_t *w, uint32_t item, const ccl_i_av_way_t *way,
@@ -320,11 +472,30 @@ static ccl_status_t take_way(ccl_i_av_work_t *w, uint32_t item, const ccl_i_av_w
                                                  .nhops = way->nhops};
     for (uint32_t h = 0; h < way->nhops; h++) {
         ccl_i_av_lane_t hop = s->hops[way->hops[h]];
-        hop.channels = ccl_i_av_channels(w, &hop, s->hop_bytes[way->hops[h]], MOST_CHANNELS);
+        connect(w, way, h, &hop);
         w->ways[w->nways++] = hop;
         w->way_slow = fmax(w->way_slow, hop.uses.slowest);
     }
     return CCL_OK;
+}
+
+/* Bytes of flows, flows of links, and links' loads without what is added for later hops. */
+static void count_flows(ccl_i_av_work_t *w) {
+    ccl_i_av_search_t *s = w->search;
+    memset(w->load_s, 0, w->net->nresources * sizeof *w->load_s);
+    memset(s->flows, 0, w->net->nresources * sizeof *s->flows);
+    memset(s->flow, 0, CCL_I_AV_HOPS * FEEDERS * s->nhops * sizeof *s->flow);
+    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++) {
+        const ccl_i_av_way_t *way = &s->ways[k];
+        for (uint32_t h = 0; way->bytes > 0 && h < way->nhops; h++) {
+            const ccl_i_av_uses_t *uses = &s->hops[way->hops[h]].uses;
+            double *flow = &s->flow[flow_of(w, way, h)];
+            for (uint32_t i = 0; i < uses->n && *flow <= 0; i++)
+                s->flows[w->net->uses[uses->first + i]]++;
+            *flow += way->bytes;
+            ccl_i_av_add(w->net, uses, way->bytes, w->load_s);
+        }
+    }
 }
 
 /* Ways as pieces. */
@@ -332,14 +503,9 @@ static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
     ccl_i_av_search_t *s = w->search;
     w->npieces = w->nways = 0;
     w->way_slow = w->load_max_s = 0;
-    for (uint32_t r = 0; r < w->net->nresources; r++) {
-        w->load_s[r] = s->load_s[r];
+    count_flows(w);
+    for (uint32_t r = 0; r < w->net->nresources; r++)
         w->load_max_s = fmax(w->load_max_s, w->load_s[r]);
-    }
-    memset(s->hop_bytes, 0, s->nhops * sizeof *s->hop_bytes);
-    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
-        for (uint32_t h = 0; s->ways[k].bytes > 0 && h < s->ways[k].nhops; h++)
-            s->hop_bytes[s->ways[k].hops[h]] += s->ways[k].bytes;
     for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
         if (s->ways[k].bytes > 0)
             CCL_TRY(take_way(w, (uint32_t)(k / MOST_WAYS), &s->ways[k], err));
@@ -361,13 +527,21 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
             return CCL_OK;
         whole |= w->items[i].whole;
     }
-    if (whole && !lacking)
+    if (whole && !lacking && !w->apart)
         return CCL_OK;
-    if (!w->search)
-        CCL_TRY(make(w, err));
+    if (!w->search) {
+        ccl_status_t status = make(w, err);
+        if (status != CCL_OK) { /* half of it is none */
+            ccl_i_av_search_fini(w->search);
+            w->search = NULL;
+            return status;
+        }
+    }
     CCL_TRY(start(w, err));
     double found_s = whole ? greatest(w) : descend(w); /* which takes bytes from blocks */
-    if (!lacking && found_s > 0.99 * w->load_max_s)
+    if (w->prove && !whole)
+        prove(w, found_s);
+    if (!lacking && !w->apart && found_s > 0.99 * w->load_max_s)
         return CCL_OK;
     return take(w, err);
 }

@@ -31,10 +31,11 @@ typedef struct ccl_i_av_rest {
     uint32_t item;
 } ccl_i_av_rest_t;
 
-/** A way of a block over hops of the search. */
+/** A way of a block over hops of the search. At most LEAST hops, where that reaches all GPUs. */
+enum { CCL_I_AV_HOPS = 7, CCL_I_AV_LEAST_HOPS = 4 };
 typedef struct ccl_i_av_way {
     double bytes;
-    uint32_t nhops, hops[4];
+    uint32_t nhops, hops[CCL_I_AV_HOPS];
 } ccl_i_av_way_t;
 typedef struct ccl_i_av_search ccl_i_av_search_t; /* search.c */
 
@@ -43,6 +44,9 @@ typedef struct ccl_i_av_work {
     ccl_i_av_net_t *own_net;      /* the same: a search adds what its hops use */
     ccl_i_av_search_t *search;    /* NULL: none yet */
     double cut_bytes, deadline_s; /* deadline: by ccl_now_s(); 0: none */
+    bool apart;                   /* as searched ways even where the plan by lanes is even */
+    bool heavy; /* searched ways: finer parts, and what has most of a link gets most of it */
+    bool prove; /* fill ways_s */
     /* what has to move */
     ccl_i_av_item_t *items;
     uint32_t *item_first; /* [nservers^2 + 1] by pair of servers */
@@ -59,6 +63,8 @@ typedef struct ccl_i_av_work {
     double *border;      /* what leaves and enters each part of a level */
     size_t cborder;
     double load_max_s, bound_s;
+    double ways_s;     /* no ways of at most way_hops hops load links less; 0: not known */
+    uint32_t way_hops; /* of a search */
     const char *cut;
     bool searched, late;
     ccl_i_av_piece_t *pieces;
@@ -105,9 +111,9 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err);
 void ccl_i_av_search_fini(ccl_i_av_search_t *s);
 /** Loads of all links by the pieces, and the greatest. */
 void ccl_i_av_load(ccl_i_av_work_t *w);
-/** Connections for the bytes of a hop, at most `most`. */
+/** Connections for the bytes of a hop beside `flows` - 1 others (0: as if even), at most `most`. */
 uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane, double bytes,
-                          uint32_t most);
+                          uint32_t flows, uint32_t most);
 /** Transfers in order of steps, of chunk numbers nsub[chunk] + part; reversed ones all reduce. */
 ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err);
 /** Cuts, shares, pieces, and a search where that is allowed and wanted; all but the transfers. */

@@ -137,6 +137,9 @@ static void check_round(uint64_t seed) {
                       "seed %llu: %s: %s", (unsigned long long)seed, topo->name, err.text);
         ck_assert_msg(right_in_general(s), "seed %llu: %s", (unsigned long long)seed, topo->name);
         check_bytes(s, m, n, topo->name);
+        if (r.replanned == 0)
+            ck_assert_msg(r.load_s <= 1.03 * r.bound_s, "seed %llu: kept, and uneven",
+                          (unsigned long long)seed);
         if (turn == 0 || r.replanned > 0)
             check_bound(topo, s, &r, seed % EVERY == 0);
         if (turn == 0)
@@ -192,6 +195,8 @@ START_TEST(tokens_cross_the_network_once) {
                       "%s: %.0f bytes crossed, %.0f are needed", o.skew, crossing(topo, s),
                       r.network_bytes);
         ck_assert(r.network_bytes < r.unshared_bytes);
+        const char *link = strstr(s->origin, "busiest link ");
+        ck_assert_msg(link && strtod(link + 13, NULL) > 0.9995, "below the cut: %s", s->origin);
         ck_assert(ccl_bound(NULL, topo, coll, NULL, &bound, &err) == CCL_OK);
         ck_assert(simulated(topo, s) >= coll->natural_bytes / bound.bandwidth.Bps);
         ccl_bound_fini(&bound);
@@ -288,7 +293,7 @@ START_TEST(small_clusters_of_any_shape) {
         ccl_topology_destroy(topo);
     }
     ck_assert_uint_ge(made, 30);
-    ck_assert_uint_ge(relayed, 5);
+    ck_assert_uint_ge(relayed, 2);
 }
 END_TEST
 
