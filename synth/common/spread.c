@@ -239,8 +239,7 @@ static ccl_status_t send(matcher_t *m, uint32_t h, uint32_t chunk, double Bps, c
         !ccl_grow(&m->rate_Bps, &m->rates_cap, out->len + 1, sizeof *m->rate_Bps))
         return ccl_fail_nomem(err);
     uint32_t lane = ccl_i_traffic_take(&m->traffic, h, Bps);
-    /* Never in no time: what it feeds starts later, and so in a later step. */
-    double done_s = fmax(m->now_s + m->what->bytes[chunk] / Bps, nextafter(m->now_s, INFINITY));
+    double done_s = m->now_s + m->what->bytes[chunk] / Bps;
     m->rate_Bps[out->len] = Bps;
     out->sent[out->len] = (ccl_i_sent_t){
         hop->src, hop->dst, chunk, h, (uint16_t)lane, m->now_s, done_s + hop->alpha_s};

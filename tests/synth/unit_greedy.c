@@ -230,39 +230,6 @@ START_TEST(test_demand) {
 }
 END_TEST
 
-/* Chunks without bytes, over GPUs in between: they take no time, and come in their order all the
- * same. */
-START_TEST(test_no_bytes) {
-    /* Along trees; matched to free hops. */
-    static const char *const chunks[] = {
-        "{\"source\": 0, \"destinations\": [4], \"reduced\": false, \"bytes\": 0},"
-        "{\"source\": 4, \"destinations\": [0, 2], \"reduced\": false, \"bytes\": 0},"
-        "{\"source\": 2, \"destinations\": [0], \"reduced\": false, \"bytes\": 1000000}",
-        "{\"source\": 0, \"destinations\": [0, 1, 2, 3, 4], \"reduced\": false, \"bytes\": 0},"
-        "{\"source\": 4, \"destinations\": [0, 1, 2, 3, 4], \"reduced\": false, \"bytes\": "
-        "1000000}"};
-    char text[1000];
-    snprintf(text, sizeof text,
-             "{\"format\": \"ccllab-demand-1\", \"nranks\": 5, \"chunks\": [%s]}", chunks[_i]);
-    ccl_topology_builder_t *b = with_gpus("chain", 5);
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_collective_t *want = NULL;
-    ccl_schedule_t *schedule = NULL;
-    ccl_verdict_t verdict;
-    for (uint32_t g = 0; g + 1 < 5; g++)
-        add_duplex(b, g, g + 1, "nvlink", 10, 0);
-    ccl_topology_t *topo = finish(b);
-    options.size_bytes = 1e6;
-    MUST(ccl_demand_read_text("none", text, strlen(text), &want, e));
-    MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
-    MUST(ccl_schedule_verify(NULL, schedule, &verdict, e));
-    ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
-    ccl_schedule_destroy(schedule);
-    ccl_collective_destroy(want);
-    ccl_topology_destroy(topo);
-}
-END_TEST
-
 int main(void) {
     Suite *suite = suite_create("greedy");
     TCase *tc = tcase_create("greedy");
@@ -277,7 +244,6 @@ int main(void) {
     tcase_add_test(tc, test_time_limit);
     tcase_add_loop_test(tc, test_collectives, 0, CCL_ARRAY_LEN(specs));
     tcase_add_test(tc, test_demand);
-    tcase_add_loop_test(tc, test_no_bytes, 0, 2);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
