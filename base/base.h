@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/** Around the declarations of a public header: C linkage in C++, and exported by the shared
-   library, which hides everything else. */
+/** Around the declarations of a public header: C linkage in C++, exported by the shared library. */
 #ifdef __cplusplus
 #define CCL_BEGIN_DECLS                                                                            \
     extern "C" {                                                                                   \

@@ -477,6 +477,8 @@ ccl_status_t ccl_i_launched_work(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_erro
 ccl_status_t ccl_i_scenario_open(const ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                  ccl_scenario_t **scenario_out, ccl_draws_t **draws_out,
                                  uint32_t *samples_out, ccl_error_t *err);
+/** --rank; *out stays without it. */
+ccl_status_t ccl_i_scenario_rank(const ccl_i_cli_t *cli, ccl_rank_t *out, ccl_error_t *err);
 /** The lab notebook of --notebook, or the user's own. */
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err);

@@ -20,3 +20,16 @@ ccl_status_t ccl_i_scenario_open(const ccl_i_cli_t *cli, const ccl_topology_t *t
     CCL_TRY(ccl_scenario_read(args->vary.scenario, scenario_out, err));
     return ccl_draws_create(*scenario_out, topo, args->seed, draws_out, err);
 }
+
+ccl_status_t ccl_i_scenario_rank(const ccl_i_cli_t *cli, ccl_rank_t *out, ccl_error_t *err) {
+    const ccl_i_args_t *args = &cli->args;
+    ccl_error_t inner = CCL_ERROR_INIT;
+
+    if (!args->vary.rank)
+        return CCL_OK;
+    if (!args->vary.scenario)
+        return ccl_fail(err, CCL_ERR_USAGE, "--rank is over samples: --scenario FILE is missing");
+    if (ccl_rank_parse(args->vary.rank, out, &inner) != CCL_OK)
+        return ccl_fail(err, CCL_ERR_USAGE, "option --rank: %s", inner.text);
+    return CCL_OK;
+}

@@ -295,11 +295,7 @@ static ccl_status_t open_scenario(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                                   ccl_error_t *err) {
     CCL_TRY(ccl_i_scenario_open(cli, c->topo, &c->scenario, &c->draws, &options->samples, err));
     options->draws = c->draws;
-    if (!cli->args.vary.rank)
-        return CCL_OK;
-    if (!c->draws)
-        return ccl_fail(err, CCL_ERR_USAGE, "--rank is over samples: --scenario FILE is missing");
-    return ccl_rank_parse(cli->args.vary.rank, &options->rank, err);
+    return ccl_i_scenario_rank(cli, &options->rank, err);
 }
 
 /** Collective by collective, until it is interrupted. */

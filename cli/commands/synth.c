@@ -173,15 +173,12 @@ static ccl_status_t robust_open(ccl_i_cli_t *cli, const ccl_topology_t *topo, ro
     uint32_t samples = 0;
 
     CCL_TRY(ccl_i_scenario_open(cli, topo, &r->scenario, &r->draws, &samples, err));
-    if (args->vary.rank && !r->scenario)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "--rank is over samples of a scenario: --scenario FILE is missing");
+    CCL_TRY(ccl_i_scenario_rank(cli, &rank, err));
     if (!r->scenario)
         return CCL_OK;
     if (!ccl_i_given(args, "samples"))
         samples = SAMPLES;
-    if ((args->vary.rank && ccl_rank_parse(args->vary.rank, &rank, &inner) != CCL_OK) ||
-        ccl_draws_judge(r->draws, topo, samples, rank, &r->judge, &inner) != CCL_OK)
+    if (ccl_draws_judge(r->draws, topo, samples, rank, &r->judge, &inner) != CCL_OK)
         return ccl_fail(err, CCL_ERR_USAGE, "option --rank: %s", inner.text);
     cli->ctx.judge = &r->judge.of;
     return CCL_OK;

@@ -169,6 +169,15 @@ static bool alike(const finder_t *f, const slow_class_t *a, const slow_class_t *
             f->topo->devices[x->id].kind == f->topo->devices[y->id].kind);
 }
 
+/* Behind the links of the owner whose first one this is. */
+static uint32_t owner_end(const finder_t *f, uint32_t first) {
+    uint32_t end = first + 1;
+    while (end < f->nlinks && f->links[end].owner == f->links[first].owner &&
+           f->links[end].id == f->links[first].id)
+        end++;
+    return end;
+}
+
 static int by_share(const void *a, const void *b) {
     const slow_class_t *x = a, *y = b;
     if (x->share != y->share)
@@ -180,9 +189,7 @@ static ccl_status_t find_classes(finder_t *f, ccl_error_t *err) {
     for (uint32_t first = 0, end; first < f->nlinks; first = end) {
         slow_class_t found;
         uint32_t at = 0;
-        for (end = first + 1; end < f->nlinks && f->links[end].owner == f->links[first].owner &&
-                              f->links[end].id == f->links[first].id;)
-            end++;
+        end = owner_end(f, first);
         describe(f, first, end, &found);
         while (at < f->n && !alike(f, &f->of[at], &found))
             at++;
@@ -281,9 +288,7 @@ static ccl_status_t make_part(const finder_t *f, const slow_class_t *class, ccl_
     char name[600];
     *out = (ccl_slow_part_t){.status = CCL_INTERRUPTED, .share = f->of[0].share};
     for (uint32_t first = 0, end; first < f->nlinks && status == CCL_OK; first = end) {
-        for (end = first + 1; end < f->nlinks && f->links[end].owner == f->links[first].owner &&
-                              f->links[end].id == f->links[first].id;)
-            end++;
+        end = owner_end(f, first);
         if (!class || f->class_of[first] == class->index)
             status = restore(f, first, end, &edits);
     }

@@ -266,19 +266,24 @@ typedef struct order {
     uint32_t n;
 } order_t;
 
-/* Where an item is done: in this task, unless it is in another one that somebody will see to. */
+/* Where an item is done: in this task, unless it is in another one, not stale, that somebody will
+ * see to. */
 static ccl_status_t put_item(ccl_notebook_t *n, ccl_i_task_item_t *item, int64_t task,
                              ccl_error_t *err) {
     static const char take[] =
         "INSERT INTO item (name, task, settings, size_bytes, fidelity) VALUES (?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (name) DO UPDATE SET task = excluded.task WHERE NOT EXISTS (SELECT 1 FROM"
+        " ON CONFLICT (name) DO UPDATE SET task = excluded.task WHERE item.task = ?6 OR NOT EXISTS"
+        " (SELECT 1 FROM"
         " task t WHERE t.id = item.task AND (t.status IS NOT NULL OR t.until > {now} OR EXISTS"
         " (SELECT 1 FROM member m WHERE m.name = t.asker AND m.ended = 0 AND m.until > {now})))";
-    const ccl_i_sql_value_t args[] = {
-        ccl_i_sql_text(item->name), ccl_i_sql_int(task), ccl_i_sql_text(item->settings),
-        ccl_i_sql_real(item->size_bytes), ccl_i_sql_text(item->estimate ? "estimate" : "full")};
+    const ccl_i_sql_value_t args[] = {ccl_i_sql_text(item->name),
+                                      ccl_i_sql_int(task),
+                                      ccl_i_sql_text(item->settings),
+                                      ccl_i_sql_real(item->size_bytes),
+                                      ccl_i_sql_text(item->estimate ? "estimate" : "full"),
+                                      ccl_i_sql_int(item->stale)};
     ccl_notebook_rows_t rows = {0};
-    CCL_TRY(n->ops->ask(n, &(ccl_i_question_t){.sql = take, .args = args, .nargs = 5}, NULL, NULL,
+    CCL_TRY(n->ops->ask(n, &(ccl_i_question_t){.sql = take, .args = args, .nargs = 6}, NULL, NULL,
                         err));
     ccl_status_t status =
         n->ops->ask(n,

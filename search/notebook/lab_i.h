@@ -11,6 +11,9 @@ typedef struct ccl_i_task_item {
     double size_bytes;
     bool estimate;
     int64_t task; /**< where it is done, once it was asked for */
+    int64_t
+        stale; /**< a task whose answer is there and its result is not, which a crash of the server
+                    can take away; 0: none. It is asked for as if that task were not there. */
 } ccl_i_task_item_t;
 
 /** What one process does at a time: a schedule, or runs with one program. */

@@ -165,6 +165,7 @@ static ccl_status_t take_run(phase_t *p, want_t *w, ccl_i_task_item_t *item,
     CCL_TRY(ccl_notebook_find(t->options->notebook, &point, &result, &found, err));
     if (!found) { /* asked for again, unless memory was short there */
         w->state = a->scarce ? HERE : OPEN;
+        item->stale = item->task;
         item->task = 0;
         return CCL_OK;
     }

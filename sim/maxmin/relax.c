@@ -349,6 +349,21 @@ static void wake_endangered(ccl_i_net_t *net, uint32_t index, double level) {
     r->min_safe = min_safe;
 }
 
+/* Paths of more resources do not stand among the lazy ones of what limits them: look at all they
+ * pass. */
+static void wake_wide(ccl_i_net_t *net, uint32_t index, double level) {
+    const resource_t *r = &net->res[index];
+    for (uint32_t i = 0; i < r->nown; i++) {
+        if (r->loads[i].other != CCL_NONE)
+            continue;
+        const path_t *p = &net->paths[r->own[i].path];
+        const entry_t *e = &net->entries[p->first];
+        for (uint32_t k = 0; k < p->n; k++)
+            if (net->lazy[e[k].res] && level > ccl_i_net_safe(net, e[k].res))
+                ccl_i_net_wake(net, e[k].res);
+    }
+}
+
 /* Paths of two resources: `load` is the only thing to change at the other one. */
 static inline void spread(ccl_i_net_t *net, const resource_t *r, double delta, bool one_each) {
     double *restrict other = net->other;
@@ -406,6 +421,8 @@ static void apply(ccl_i_net_t *net, uint32_t index, double level) {
     if (r->nlazy > 0 && level > r->min_safe)
         wake_endangered(net, index, level);
     double was = net->level[index], delta = level - was;
+    if (r->nwide > 0 && delta > 0)
+        wake_wide(net, index, level);
     ccl_i_net_set_level(net, index, level);
     net->rate_changes++;
     net->visits += r->nown - r->nlazy;

@@ -255,6 +255,11 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         return planned(j, true, index == 0, out, NULL, err);
     if (!name && c->warm)
         return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, err);
+    if (!name && j->cold.schedule) { /* made already; the mixes that need it come before */
+        *out = j->cold.schedule;
+        j->cold.schedule = NULL;
+        return CCL_OK;
+    }
     if (!name) {
         ccl_status_t status = planned(j, false, false, out, NULL, &j->why);
         if (status != CCL_OK && err)
@@ -265,10 +270,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     const char *why = NULL;
     if (!ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
-    ccl_status_t status =
-        ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
-    /* Its fault is not ours. */
-    return status == CCL_ERR_INTERNAL || status == CCL_ERR_INPUT ? CCL_UNSUPPORTED : status;
+    return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
 }
 
 /* Why the schedule is far from the cuts. `ours`: it is a plan, and no baseline. */

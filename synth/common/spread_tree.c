@@ -325,7 +325,8 @@ static ccl_status_t try_all(runner_t *r, ccl_error_t *err) {
         while (r->of[h].len > 0 && (Bps = ccl_i_traffic_rate(&r->traffic, h)) > 0) {
             uint32_t e = ccl_i_agenda_take(&r->of[h]).id, k = r->edges[e].chunk;
             uint32_t lane = ccl_i_traffic_take(&r->traffic, h, Bps), id = (uint32_t)r->out->len++;
-            double done_s = r->now_s + r->what->bytes[k] / Bps;
+            /* Never in no time: what it feeds starts later, and so in a later step. */
+            double done_s = fmax(r->now_s + r->what->bytes[k] / Bps, nextafter(r->now_s, INFINITY));
             r->rate_Bps[id] = Bps;
             r->edge_of[id] = e;
             r->out->sent[id] = (ccl_i_sent_t){

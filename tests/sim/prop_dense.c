@@ -1,14 +1,15 @@
 /*
- * Hundreds of flows between all pairs of a star's GPUs, with sizes that make each complete alone,
- * so that rates are relaxed from one completion to the next: after every one the rates are max-min
- * fair by the definition (each flow has a full resource on which none is faster, or its cap), no
- * resource carries more than it can, and each flow drains when its bytes are through.
+ * Hundreds of flows between all pairs of a star's GPUs, or a tree's, with sizes that make each
+ * complete alone, so that rates are relaxed from one completion to the next: after every one the
+ * rates are max-min fair by the definition (each flow has a full resource on which none is faster,
+ * or its cap), no resource carries more than it can, and each flow drains when its bytes are
+ * through.
  */
 #include "random_cases.h"
 #include "sim/maxmin/network.h"
 #include "tests/topologies/topologies.h"
 
-enum { MOST_FLOWS = 64 * 63 };
+enum { MOST_FLOWS = 64 * 63, TREE = 3, KINDS };
 
 /* Rates are what is left now and later: with a length that keeps rounding small. */
 #define STEP_S 0.01
@@ -34,6 +35,28 @@ static ccl_topology_t *star(ccl_rng_t *rng, int kind, uint32_t ngpus) {
                                          e));
     }
     return finish(b);
+}
+
+/* Servers of four behind a link of their own: ways of four links beside those of two. */
+static ccl_topology_t *tree(uint32_t ngpus) {
+    ccl_topology_builder_t *b = with_gpus("tree", ngpus);
+    uint32_t fabric = add_device(b, "fabric", CCL_DEVICE_SWITCH, NULL, CCL_NONE), host = 0;
+    for (uint32_t g = 0; g < ngpus; g++) {
+        char id[16];
+        if (g % 4 == 0) {
+            snprintf(id, sizeof id, "host%u", g / 4);
+            host = add_device(b, id, CCL_DEVICE_HOST, NULL, CCL_NONE);
+            add_duplex(b, host, fabric, "net", 24, 0);
+        }
+        add_duplex(b, g, host, "pcie", 12, 0);
+    }
+    return finish(b);
+}
+
+/* Nearly equal, or of a tree's flows some a thousand times as long as others, which go on alone. */
+static double some_bytes(ccl_rng_t *rng, int kind) {
+    double x = ccl_rng_unit(rng);
+    return kind == TREE ? 1e6 * pow(1000, x) : 1e6 * (0.9 + 0.2 * x);
 }
 
 static void add_left(uint32_t user, double left_bytes, void *ctx) {
@@ -105,7 +128,7 @@ static void check_dense(int kind, uint32_t ngpus, int force, bool caps, bool lat
     ccl_rng_init(&rng, 7);
     d->ngpus = ngpus;
     d->nflows = ngpus * (ngpus - 1);
-    d->topo = star(&rng, kind, ngpus);
+    d->topo = kind == TREE ? tree(ngpus) : star(&rng, kind, ngpus);
     d->routes = ccl_routes_create(d->topo);
     d->net = ccl_i_net_create(d->topo, true);
     d->load_Bps = calloc(d->topo->nlinks, sizeof *d->load_Bps);
@@ -119,7 +142,7 @@ static void check_dense(int kind, uint32_t ngpus, int force, bool caps, bool lat
         paths[f] = ccl_i_net_path(d->net, d->route[f], cap_Bps);
         ck_assert_uint_ne(paths[f], CCL_NONE);
         d->cap_Bps[f] = fmin(cap_Bps, d->route[f]->bottleneck_Bps);
-        d->bytes[f] = d->left_bytes[f] = 1e6 * (0.9 + 0.2 * ccl_rng_unit(&rng));
+        d->bytes[f] = d->left_bytes[f] = some_bytes(&rng, kind);
     }
     ck_assert(ccl_i_net_freeze(d->net));
     ccl_i_net_force(d->net, force);
@@ -169,7 +192,8 @@ int main(void) {
     Suite *suite = suite_create("prop.sim.dense");
     TCase *tcase = tcase_create("dense");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, test_dense, 0, 3); /* two classes, all different, contention */
+    tcase_add_loop_test(tcase, test_dense, 0,
+                        KINDS); /* two classes, all different, contention, a tree */
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -223,21 +223,12 @@ static ccl_status_t replay(ccl_i_cli_t *cli, tune_t *t, const ccl_replay_options
 }
 
 static ccl_status_t sample_options(const ccl_i_cli_t *cli, tune_t *t, ccl_error_t *err) {
-    const ccl_i_args_t *args = &cli->args;
-    ccl_error_t inner = CCL_ERROR_INIT;
-
     t->sample_options = (ccl_tune_sample_options_t)CCL_TUNE_SAMPLE_OPTIONS_INIT;
     CCL_TRY(ccl_i_scenario_open(cli, t->topo, &t->scenario, &t->draws, &t->sample_options.samples,
                                 err));
-    if (args->vary.rank && !t->draws)
-        return ccl_fail(err, CCL_ERR_USAGE,
-                        "--rank is over samples of a scenario: --scenario FILE is missing");
     t->sample_options.draws = t->draws;
-    t->sample_options.top = args->tune.top;
-    if (args->vary.rank &&
-        ccl_rank_parse(args->vary.rank, &t->sample_options.rank, &inner) != CCL_OK)
-        return ccl_fail(err, CCL_ERR_USAGE, "option --rank: %s", inner.text);
-    return CCL_OK;
+    t->sample_options.top = cli->args.tune.top;
+    return ccl_i_scenario_rank(cli, &t->sample_options.rank, err);
 }
 
 /** All that is read before tuning: inputs, and options that go together. */
