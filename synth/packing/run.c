@@ -14,7 +14,7 @@
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */
-    uint32_t pieces;  /* of a tree, at most, but where fewer and fewer bytes a piece promise more */
+    uint32_t pieces;  /* of a tree, at most, but where they cost nothing and more promise a gain */
     uint32_t fine;    /* of a tree, at most, then */
     double promise;   /* share of the time that they must promise */
     double work;      /* transfers times pieces, at most, then */
@@ -53,6 +53,7 @@ typedef struct run {
     double size_bytes;
     bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
+    bool cheap;            /* pieces cost nothing, however small */
 } run_t;
 
 static const ccl_i_pack_forest_t *forest(const run_t *r, int up) {
@@ -231,6 +232,15 @@ static uint32_t fewest_pieces(const run_t *r) {
     return cuts;
 }
 
+/* Primitives take no time beyond what links need: small pieces are as good as large ones. */
+static bool costs_nothing(const ccl_topology_t *topo) {
+    for (uint32_t t = 0; t < topo->ntransports; t++) {
+        if (ccl_model_transport(topo, topo->transports[t].kind, "Simple").overhead_s > 0)
+            return false;
+    }
+    return true;
+}
+
 /* Two numbers of pieces, the last ones tried, and their times. */
 typedef struct last {
     uint32_t pieces[2];
@@ -284,7 +294,7 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
         best_s = fmin(best_s, time_s);
         last = (last_t){{last.pieces[1], cuts}, {last.time_s[1], time_s}};
     }
-    if (status == CCL_OK && !chunks && last.pieces[1] == POLICY.pieces)
+    if (status == CCL_OK && r->cheap && !chunks && last.pieces[1] == POLICY.pieces)
         status = refine(r, by_load, transfers, &last, err);
     r->in_chunks = only;
     return status;
@@ -325,15 +335,6 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     return ccl_i_race_take(&r->race, out, err);
 }
 
-/* Primitives take no time beyond what links need: small pieces are as good as large ones. */
-static bool costs_nothing(const ccl_topology_t *topo) {
-    for (uint32_t t = 0; t < topo->ntransports; t++) {
-        if (ccl_model_transport(topo, topo->transports[t].kind, "Simple").overhead_s > 0)
-            return false;
-    }
-    return true;
-}
-
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -345,6 +346,7 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                .given = options->channels,
                .size_bytes = options->size_bytes,
                .in_chunks = options->plain,
+               .cheap = costs_nothing(cluster->topo),
                .try_cuts = 1};
     ccl_status_t status = run_init(&r, err);
     if (status == CCL_OK)
@@ -356,10 +358,9 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
         *time_out = r.race.best.time_s;
     } else if (status == CCL_OK) {
         bool limited = r.limited;
-        bool free_of_cost = costs_nothing(cluster->topo);
-        double least = free_of_cost ? POLICY.cut_bytes : POLICY.piece_bytes;
+        double least = r.cheap ? POLICY.cut_bytes : POLICY.piece_bytes;
         for (double bytes = options->size_bytes / packed->total;
-             open && !r.in_chunks && r.try_cuts < (free_of_cost ? 2 : 1) * POLICY.pieces &&
+             open && !r.in_chunks && r.try_cuts < (r.cheap ? 2 : 1) * POLICY.pieces &&
              bytes / r.try_cuts >= 2 * least;)
             r.try_cuts *= 2;
         r.by_load = limited;
