@@ -236,6 +236,28 @@ START_TEST(one_root_without_switches) {
 }
 END_TEST
 
+/* What a piece costs beyond the wire ends the search for finer ones: protocols differ in it. */
+START_TEST(coarse_pieces_where_they_cost) {
+    ccl_topology_t *bare = topology("mi250-x16"), *topo = NULL;
+    ccl_profile_t *profile = NULL;
+    ccl_collective_t *want = collective(CCL_ALLGATHER, bare->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    options.size_bytes = 0x1p30;
+    ck_assert_int_eq(ccl_profile_read("rccl-mi250", &profile, &err), CCL_OK);
+    ck_assert_int_eq(ccl_profile_apply(NULL, profile, bare, &topo, &err), CCL_OK);
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err),
+                     CCL_OK);
+    ck_assert_double_ge(schedule->piece_bytes, 0x1p30 * schedule->coll->chunks[0].share / 128);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(topo);
+    ccl_topology_destroy(bare);
+}
+END_TEST
+
 /* One server's trees in all of them: as low as they are there, and no link beyond the bound. */
 START_TEST(servers_alike) {
     ccl_topology_t *topo = topology("mi250-x16*4");
@@ -349,6 +371,7 @@ int main(void) {
     tcase_add_test(tc, many_gpus);
     tcase_add_test(tc, one_root_of_many_gpus);
     tcase_add_test(tc, one_root_without_switches);
+    tcase_add_test(tc, coarse_pieces_where_they_cost);
     tcase_add_test(tc, servers_alike);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
