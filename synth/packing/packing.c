@@ -321,49 +321,26 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
 }
 
 /*
- * From one root and without switches: nothing is split, so flows find trees that no search beats
- * (Edmonds 1973), and soon, whatever the number of GPUs.
- */
-static ccl_status_t pack_one_root(packing_t *p, uint32_t given, bool *found, ccl_error_t *err) {
-    packing_t flows;
-    *found = false;
-    CCL_TRY(start_anew(p, &flows, err));
-    ccl_status_t status = choose(&flows, given, err);
-    if (status == CCL_OK && flows.seconds <= flows.bound * (1 + CCL_I_PACK_PRICE))
-        status = pack_by_flows(&flows, err);
-    *found = status == CCL_OK && (flows.down.first || flows.up.first);
-    if (*found) {
-        flows.by_flows = true;
-        replace(p, &flows);
-    }
-    free(flows.roots);
-    return status == CCL_INFEASIBLE ? CCL_OK : status;
-}
-
-/*
  * By local search, which needs fewest trees; where that does not come near the bound by flows,
  * which are exact where the model's routes allow it. What loads the busiest link least is taken.
+ * From one root and without switches nothing is split, so flows are quick whatever the number of
+ * GPUs; but their trees are deep, so local search comes first there, too.
  */
 ccl_status_t ccl_i_pack_anywhere(packing_t *p, uint32_t given, ccl_error_t *err) {
     double bound_s = 0, least_s = 0, have_s = INFINITY;
     ccl_error_t why = CCL_ERROR_INIT;
-    bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE, found = false;
-    bool direct = p->c->nvertices == p->n, contended = false;
-    for (uint32_t l = 0; l < p->c->topo->nlinks && (direct || p->n <= MOST_FLOW_RANKS); l++)
-        contended = contended || ccl_i_pack_loses(p->c->topo, l);
-    if (rooted && direct && !contended)
-        CCL_TRY(pack_one_root(p, given, &found, err));
-    if (found)
-        return CCL_OK;
+    bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE, contended = false;
+    bool direct = p->c->nvertices == p->n;
     CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
-    contended = contended && p->n <= MOST_FLOW_RANKS;
+    for (uint32_t l = 0; l < p->c->topo->nlinks && p->n <= MOST_FLOW_RANKS; l++)
+        contended = contended || ccl_i_pack_loses(p->c->topo, l);
     ccl_status_t status = (contended ? pack_contended : ccl_i_pack_by_swaps)(
         p, bound_s, given, &have_s, &least_s, &why);
     if (status != CCL_OK && status != CCL_INFEASIBLE)
         goto end;
     if (have_s <= fmax(bound_s, least_s) *
                       (1 + (p->n > FEW_RANKS ? CCL_I_PACK_BEYOND : ccl_i_pack_allowed(p))) ||
-        p->n > MOST_FLOW_RANKS || (contended && have_s < INFINITY))
+        (p->n > MOST_FLOW_RANKS && !(rooted && direct)) || (contended && have_s < INFINITY))
         goto end;
     packing_t flows;
     CCL_TRY(start_anew(p, &flows, err));
