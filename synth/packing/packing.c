@@ -444,15 +444,38 @@ static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, ui
     return status;
 }
 
+/* The schedule of low trees in place of *out, if they make one and it is faster. */
+static ccl_status_t run_if_faster(packing_t *low, const ccl_synth_options_t *options,
+                                  ccl_schedule_t **out, double *time_out, bool *ran_out,
+                                  ccl_error_t *err) {
+    ccl_schedule_t *made = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    double made_s = INFINITY;
+    ccl_status_t status = run(low, true, options, &made, &made_s, &why);
+    *ran_out = status == CCL_OK;
+    if (*ran_out && (!*out || made_s < *time_out)) {
+        ccl_schedule_t *slower = *out;
+        *out = made;
+        *time_out = made_s;
+        made = slower;
+    }
+    ccl_schedule_destroy(made);
+    if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
 /*
- * Trees along rails, or one server's for all where rails do not come near the bound. *out stays
+ * Trees along rails, and one server's for all where rails do not come near the bound. *out stays
  * NULL where there are none, *enough_out says whether others can be better.
  */
 static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
                                     ccl_schedule_t **out, double *time_out, bool *enough_out,
                                     ccl_error_t *err) {
     packing_t low[2];
-    bool found[2] = {false, false};
+    bool found[2] = {false, false}, ran = false;
     double bound_s = 0;
     CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
     ccl_status_t status = find_low(p, ccl_i_pack_by_rails, bound_s, options->chunks, &low[0],
@@ -460,16 +483,11 @@ static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *opt
     if (status == CCL_OK && !*enough_out)
         status = find_low(p, ccl_i_pack_by_servers, bound_s, options->chunks, &low[1], &found[1],
                           enough_out, err);
-    packing_t *best = found[1] && *enough_out ? &low[1] : found[0] ? &low[0] : NULL;
-    if (status == CCL_OK && best) {
-        ccl_error_t why = CCL_ERROR_INIT;
-        status = run(best, true, options, out, time_out, &why);
-        if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
-            status = CCL_OK;
-        else if (status != CCL_OK && err)
-            *err = why;
-        *enough_out = *enough_out && *out;
+    for (int k = 0; k < 2 && status == CCL_OK; k++) {
+        if (found[k] && (k == 0 || *enough_out))
+            status = run_if_faster(&low[k], options, out, time_out, &ran, err);
     }
+    *enough_out = *enough_out && ran;
     for (int k = 0; k < 2; k++) {
         if (found[k])
             low_fini(&low[k]);
