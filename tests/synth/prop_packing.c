@@ -273,6 +273,11 @@ START_TEST(servers_alike) {
     ck_assert_msg(load <= 1 + 1e-9, "load %.4f of the bound", load);
     ck_assert_uint_le(schedule->nsteps, 16);
     ccl_schedule_destroy(schedule);
+    options.size_bytes = 0x1p14; /* too small for many trees: one of each root, along rails */
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, routes, want, &options, &schedule, &err),
+                     CCL_OK);
+    ck_assert_uint_eq(schedule->ntransfers, 64 * 63);
+    ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
