@@ -20,6 +20,7 @@ typedef struct policy {
     double work;      /* transfers times pieces, at most, then */
     double cut_bytes; /* no smaller chunks */
     double piece_bytes; /* no smaller pieces where they are not simulated */
+    double same;        /* share of the time by which chunks and pieces that are alike differ */
     double near;        /* times what the trees need of links: no chunks after pieces */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
@@ -32,6 +33,7 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .promise = 0.005,
                                 .work = 3e6,
                                 .piece_bytes = 32768,
+                                .same = 1e-3,
                                 .near = 1.02,
                                 .cut_bytes = 8192,
                                 .worse = 1.1};
@@ -54,6 +56,8 @@ typedef struct run {
     bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
     bool cheap;            /* pieces cost nothing, however small */
+    double tried_s[2][16]; /* times of pieces, of chunks, by the logarithm of their number; 0: not
+                              tried with these connections */
 } run_t;
 
 static const ccl_i_pack_forest_t *forest(const run_t *r, int up) {
@@ -276,6 +280,19 @@ static ccl_status_t refine(run_t *r, bool by_load, uint64_t transfers, last_t *l
     return CCL_OK;
 }
 
+/* The time of that many pieces or chunks. */
+static ccl_status_t time_of(run_t *r, bool by_load, uint32_t cuts, double *time_out,
+                            ccl_error_t *err) {
+    uint32_t log = 0;
+    while (cuts >> log > 1)
+        log++;
+    double *tried_s = &r->tried_s[r->in_chunks][log];
+    if (*tried_s == 0)
+        CCL_TRY(try_cuts(r, by_load, cuts, tried_s, err));
+    *time_out = *tried_s;
+    return CCL_OK;
+}
+
 /* Trees cut further and further, as long as that is not much worse. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
@@ -288,7 +305,7 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
            bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
-        status = try_cuts(r, by_load, cuts, &time_s, err);
+        status = time_of(r, by_load, cuts, &time_s, err);
         if (status != CCL_OK)
             break;
         best_s = fmin(best_s, time_s);
@@ -297,6 +314,34 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     if (status == CCL_OK && r->cheap && !chunks && last.pieces[1] == POLICY.pieces)
         status = refine(r, by_load, transfers, &last, err);
     r->in_chunks = only;
+    return status;
+}
+
+/*
+ * Do chunks take the time of pieces? They do where no trees wait for each other at a connection.
+ * Then there is nothing to learn from chunks but a number of pieces that was left out.
+ */
+static ccl_status_t chunks_as_pieces(run_t *r, bool by_load, uint64_t transfers, bool *out,
+                                     ccl_error_t *err) {
+    enum { LEFT_OUT = 4 }; /* 16, between 8 and 32 */
+    const double *piece_s = r->tried_s[0];
+    double chunk_s = 0, bytes = r->size_bytes / r->packed->total;
+    uint32_t log = 0, best = 0;
+    while (r->fewest >> log > 1)
+        log++;
+    *out = false;
+    if (piece_s[log] == 0 || r->fewest > POLICY.cuts || r->fewest * transfers > POLICY.transfers ||
+        bytes / r->fewest < POLICY.cut_bytes)
+        return CCL_OK;
+    r->in_chunks = true;
+    ccl_status_t status = time_of(r, by_load, r->fewest, &chunk_s, err);
+    *out = status == CCL_OK && fabs(chunk_s - piece_s[log]) <= POLICY.same * chunk_s;
+    for (uint32_t i = 1; i < CCL_ARRAY_LEN(r->tried_s[0]); i++)
+        best = piece_s[i] > 0 && (best == 0 || piece_s[i] < piece_s[best]) ? i : best;
+    if (*out && piece_s[LEFT_OUT] == 0 && (best == LEFT_OUT - 1 || best == LEFT_OUT + 1) &&
+        transfers << LEFT_OUT <= POLICY.transfers && bytes / (1 << LEFT_OUT) >= POLICY.cut_bytes)
+        status = time_of(r, by_load, 1 << LEFT_OUT, &chunk_s, err);
+    r->in_chunks = false;
     return status;
 }
 
@@ -326,10 +371,14 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     for (int by_load = 0; by_load < 2; by_load++) {
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
+        memset(r->tried_s, 0, sizeof r->tried_s);
         /* Pieces cost no transfers. Chunks take turns where trees share connections or blocks. */
         if (!r->in_chunks)
             CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], err));
-        if (r->in_chunks || r->race.best.time_s > POLICY.near * trees_s)
+        bool more = r->in_chunks || r->race.best.time_s > POLICY.near * trees_s, alike = false;
+        if (more && !r->in_chunks)
+            CCL_TRY(chunks_as_pieces(r, by_load == 1, transfers, &alike, err));
+        if (more && !alike)
             CCL_TRY(climb(r, by_load == 1, true, transfers, whole_s[by_load], err));
     }
     return ccl_i_race_take(&r->race, out, err);
