@@ -9,6 +9,9 @@
 
 #include "synth/packing/packing.h"
 
+/* A tree's shares, and trees and shares in all. */
+enum { MOST_SHARES = 16, MOST_SHARED = 48 };
+
 static int by_route(const void *a, const void *b) {
     const ccl_i_pack_edge_t *x = a, *y = b;
     if (x->up != y->up)
@@ -419,4 +422,84 @@ ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluste
     free(hops);
     ccl_i_rings_fini(&rings);
     return status;
+}
+
+/* ---------------------------------------------------------------- shares */
+
+/* What the slowest connection of the trees moves. */
+static ccl_status_t slowest_Bps(const ccl_i_packing_t *p, double *out, ccl_error_t *err) {
+    *out = INFINITY;
+    for (int up = 0; up < 2; up++) {
+        const ccl_i_pack_forest_t *f = up ? &p->up : &p->down;
+        for (uint32_t t = 0; f->first && t < f->first[p->n]; t++) {
+            const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
+            for (uint32_t i = 1; i < p->n; i++) {
+                uint32_t v = b->order[i], u = b->parent[v];
+                double Bps = 0;
+                CCL_TRY(ccl_i_pack_connection_Bps(
+                    p->cluster, f->reversed ? v : u, f->reversed ? u : v,
+                    f->channel[(size_t)t * p->n + v], up == 1, &Bps, err));
+                *out = fmin(*out, Bps);
+            }
+        }
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t repeat_trees(ccl_i_packing_t *p, ccl_i_pack_forest_t *f, uint32_t times,
+                                 ccl_error_t *err) {
+    uint32_t total = f->first[p->n];
+    uint32_t *tree = malloc(((size_t)total * times + 1) * sizeof *tree);
+    uint16_t *channel = malloc(((size_t)total * times * p->n + 1) * sizeof *channel);
+    if (!tree || !channel) {
+        free(tree);
+        free(channel);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t t = 0; t < total * times; t++) {
+        tree[t] = f->tree[t / times];
+        memcpy(channel + (size_t)t * p->n, f->channel + (size_t)(t / times) * p->n,
+               p->n * sizeof *channel);
+    }
+    free(f->tree);
+    free(f->channel);
+    f->tree = tree;
+    f->channel = channel;
+    for (uint32_t r = 0; r <= p->n; r++)
+        f->first[r] *= times;
+    return CCL_OK;
+}
+
+/* One server's switch that copies or adds up: data that leave once need no shares. */
+static bool in_switch(const ccl_i_cluster_t *c) {
+    bool any = false;
+    for (uint32_t d = 0; d < c->topo->ndevices; d++)
+        any = any || c->topo->devices[d].multicast || c->topo->devices[d].reduce;
+    return any && c->nservers == 1;
+}
+
+ccl_status_t ccl_i_pack_shares(const ccl_i_packing_t *p, double tree_Bps, uint32_t *times_out,
+                               ccl_error_t *err) {
+    double least_Bps = INFINITY;
+    *times_out = 1;
+    if (p->few_connections || in_switch(p->cluster))
+        return CCL_OK;
+    CCL_TRY(slowest_Bps(p, &least_Bps, err));
+    uint32_t times = (uint32_t)fmin(MOST_SHARES, ceil(0.95 * tree_Bps / least_Bps));
+    uint32_t most = (uint32_t)(MOST_SHARED / p->total);
+    *times_out = times < most ? times : most;
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_pack_share(ccl_i_packing_t *p, uint32_t times, ccl_error_t *err) {
+    if (p->down.first)
+        CCL_TRY(repeat_trees(p, &p->down, times, err));
+    if (p->up.first)
+        CCL_TRY(repeat_trees(p, &p->up, times, err));
+    for (uint32_t r = 0; r < p->n; r++)
+        p->roots[r] *= times;
+    p->total *= times;
+    p->seconds *= times;
+    p->bound *= times;
+    return CCL_OK;
 }

@@ -15,6 +15,10 @@
 enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* Up to this size the other protocols count. */
 #define SMALL_BYTES 0x1p26
+/* From this size on trees from one root are shared out among connections; up to UNSURE_BYTES it is
+ * simulated whether that is faster, and up to SMALL_BYTES where two share. */
+#define SHARED_BYTES 0x1p20
+#define UNSURE_BYTES 0x1p24
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
@@ -390,6 +394,34 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
     return CCL_OK;
 }
 
+/*
+ * From one root few trees reach the bound, and each of them asks for more than a connection moves:
+ * then several go the same way.
+ */
+static ccl_status_t run_shared(packing_t *p, const ccl_synth_options_t *options,
+                               ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
+    ccl_schedule_t *shared = NULL;
+    double shared_s = INFINITY, bytes = options->size_bytes;
+    uint32_t times = 1;
+    bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
+    *time_out = INFINITY;
+    if (rooted && !options->chunks && !options->part && bytes >= SHARED_BYTES)
+        CCL_TRY(ccl_i_pack_shares(p, 1 / (seconds_of(p) * (double)p->total), &times, err));
+    if (times < 2 || bytes <= UNSURE_BYTES || (times == 2 && bytes <= SMALL_BYTES))
+        CCL_TRY(run(p, false, options, out, time_out, err));
+    if (times < 2)
+        return CCL_OK;
+    ccl_status_t status = ccl_i_pack_share(p, times, err);
+    if (status == CCL_OK)
+        status = run(p, false, options, &shared, &shared_s, err);
+    bool better = status == CCL_OK && (!*out || shared_s < *time_out);
+    ccl_schedule_destroy(better || status != CCL_OK ? *out : shared);
+    if (better || status != CCL_OK)
+        *out = shared;
+    *time_out = fmin(*time_out, shared_s);
+    return status;
+}
+
 /* Over any hops. @param time_s  and in less than this, or nothing is put out. */
 static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *options, double time_s,
                                  ccl_schedule_t **out, ccl_error_t *err) {
@@ -398,7 +430,7 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     if (p->want->kind == CCL_ALLREDUCE)
         CCL_TRY(ccl_i_pack_fill_weights(p, err));
     CCL_TRY(ccl_i_pack_anywhere(p, options->chunks, err));
-    CCL_TRY(run(p, false, options, &made, &made_s, err));
+    CCL_TRY(run_shared(p, options, &made, &made_s, err));
     if (*out && !(made_s < time_s)) {
         ccl_schedule_destroy(made);
         return CCL_OK;

@@ -274,6 +274,11 @@ ccl_status_t ccl_i_pack_few_connections(ccl_i_packing_t *p, double bound_s, uint
 ccl_status_t ccl_i_pack_by_swaps(ccl_i_packing_t *p, double bound_s, uint32_t given,
                                  double *busiest_out, double *least_out, ccl_error_t *err);
 
+/** How many connections each tree needs for its rate; 1 where a switch copies or adds up. */
+ccl_status_t ccl_i_pack_shares(const ccl_i_packing_t *p, double tree_Bps, uint32_t *times_out,
+                               ccl_error_t *err);
+/** Each tree as that many which go the same way. */
+ccl_status_t ccl_i_pack_share(ccl_i_packing_t *p, uint32_t times, ccl_error_t *err);
 /** By whatever of local search and flows loads the busiest link least, with roots by weight. */
 ccl_status_t ccl_i_pack_anywhere(ccl_i_packing_t *p, uint32_t given, ccl_error_t *err);
 /**

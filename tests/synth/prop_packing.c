@@ -236,6 +236,30 @@ START_TEST(one_root_without_switches) {
 }
 END_TEST
 
+/* One tree asks for all of NVLink, and a connection moves a tenth of it: as many share the way. */
+START_TEST(one_root_over_many_connections) {
+    ccl_topology_t *topo = topology("dgx-a100");
+    for (int k = 0; k < 2; k++) {
+        ccl_collective_t *want = collective(k == 0 ? CCL_BROADCAST : CCL_REDUCE, topo->nranks, 0);
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        ccl_schedule_t *schedule = NULL;
+        ccl_error_t err = CCL_ERROR_INIT;
+        uint32_t channels = 0;
+        options.size_bytes = 0x1p30;
+        ck_assert_int_eq(
+            ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err), CCL_OK);
+        for (uint32_t i = 0; i < schedule->ntransfers; i++) {
+            const ccl_transfer_t *x = &schedule->transfers[i];
+            channels = x->channel + 1U > channels ? x->channel + 1U : channels;
+        }
+        ck_assert_uint_ge(channels, 8);
+        ccl_schedule_destroy(schedule);
+        ccl_collective_destroy(want);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* What a piece costs beyond the wire ends the search for finer ones: protocols differ in it. */
 START_TEST(coarse_pieces_where_they_cost) {
     ccl_topology_t *bare = topology("mi250-x16"), *topo = NULL;
@@ -376,6 +400,7 @@ int main(void) {
     tcase_add_test(tc, many_gpus);
     tcase_add_test(tc, one_root_of_many_gpus);
     tcase_add_test(tc, one_root_without_switches);
+    tcase_add_test(tc, one_root_over_many_connections);
     tcase_add_test(tc, coarse_pieces_where_they_cost);
     tcase_add_test(tc, servers_alike);
     tcase_add_test(tc, chunks);
