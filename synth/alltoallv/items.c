@@ -38,6 +38,7 @@ void ccl_i_av_work_fini(ccl_i_av_work_t *w) {
     free(w->left);
     free(w->load_s);
     free(w->border);
+    free(w->crossed);
     free(w->inner_bytes);
     free(w->pieces);
     free(w->piece_first);
@@ -172,29 +173,58 @@ ccl_status_t ccl_i_av_items_collective(ccl_i_av_work_t *w, const ccl_collective_
 
 /* ---------------------------------------------------------------- cuts */
 
+/*
+ * Whether an item's chunk crosses the border of a part for the first time. A chunk for several
+ * servers is several items, and may leave its own part, and enter others, once. Of more parts than
+ * there are bits its first item alone counts, at least where one part may have several servers.
+ */
+static bool crosses(ccl_i_av_work_t *w, const ccl_i_av_item_t *item, uint32_t v, uint32_t part,
+                    bool out) {
+    if (item->nth == 0)
+        return true;
+    if (w->net->levels.levels[v].nparts > 64)
+        return item->nth == 1 || (!out && v < 2 && w->net->contiguous);
+    uint64_t bit = (uint64_t)1 << part;
+    bool first = !(w->crossed[item->chunk] & bit);
+    w->crossed[item->chunk] |= bit;
+    return first;
+}
+
+static ccl_status_t cut_room(ccl_i_av_work_t *w, uint32_t nparts, bool *shared, ccl_error_t *err) {
+    *shared = false;
+    for (size_t i = 0; i < w->nitems && !*shared; i++)
+        *shared = w->items[i].nth > 0;
+    if (!ccl_grow(&w->border, &w->cborder, 2 * (size_t)nparts, sizeof *w->border) ||
+        (*shared &&
+         !ccl_grow(&w->crossed, &w->ccrossed, w->nchunks + (size_t)1, sizeof *w->crossed)))
+        return ccl_fail_nomem(err);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_av_cuts(ccl_i_av_work_t *w, ccl_error_t *err) {
     const ccl_i_av_net_t *net = w->net;
+    bool shared;
     w->bound_s = 0;
     w->cut = "nothing";
     for (uint32_t v = 0; v < net->levels.nlevels; v++) {
         const ccl_cut_level_t *level = &net->levels.levels[v];
-        if (!ccl_grow(&w->border, &w->cborder, 2 * (size_t)level->nparts, sizeof *w->border))
-            return ccl_fail_nomem(err);
+        CCL_TRY(cut_room(w, level->nparts, &shared, err));
         double *out = w->border, *in = w->border + level->nparts;
         memset(out, 0, 2 * (size_t)level->nparts * sizeof *out);
+        if (shared)
+            memset(w->crossed, 0, w->nchunks * sizeof *w->crossed);
         for (size_t i = 0; i < w->nitems; i++) {
             const ccl_i_av_item_t *item = &w->items[i];
             uint32_t from = level->part_of[item->src], last = from;
-            bool leaves = false, counts = item->nth < 2 || (v < 2 && net->contiguous);
+            bool leaves = false;
             for (uint32_t k = 0; k < item->ndests; k++) {
                 uint32_t to = level->part_of[w->dests[item->first_dest + k]];
-                if (counts && to != last && to != from && to != CCL_NONE)
+                if (to != last && to != from && to != CCL_NONE && crosses(w, item, v, to, false))
                     in[to] += item->bytes;
                 leaves |= to != from;
                 last = to;
             }
-            /* A chunk for several servers may leave its own, and enter others, once. */
-            if (leaves && from != CCL_NONE && item->nth < 2)
+            if (leaves && from != CCL_NONE && crosses(w, item, v, from, true))
                 out[from] += item->bytes;
         }
         for (uint32_t p = 0; p < level->nparts; p++) {

@@ -61,7 +61,8 @@ typedef struct ccl_i_av_work {
     double *load_s;      /* [nresources] */
     double *inner_bytes; /* [2][ninner] from a source or to where it stays; and from a NIC */
     double *border;      /* what leaves and enters each part of a level */
-    size_t cborder;
+    uint64_t *crossed; /* [nchunks] parts whose border a chunk of several items has crossed */
+    size_t cborder, ccrossed;
     double load_max_s, bound_s;
     double ways_s;     /* no ways of at most way_hops hops load links less; 0: not known */
     uint32_t way_hops; /* of a search */
