@@ -153,6 +153,7 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
 typedef struct emit {
     ccl_i_av_work_t *w;
     uint32_t chunk;  /* part in hand */
+    uint32_t more;   /* CCL_NONE, or the number of the next part among new ones */
     uint32_t turn;   /* spreads parts over channels */
     uint32_t server; /* of the source */
 } emit_t;
@@ -206,11 +207,11 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
         add_inner(e, from, w->dests[item->first_dest + k], kind, step + LANE_HOP + 1 + k);
 }
 
-/* Most transfers that the pieces can become, and the stride of a tick. */
-static size_t most_transfers(ccl_i_av_work_t *w) {
+/* Most transfers that pieces from `first` on can become, and the stride of a tick. */
+static size_t most_transfers(const ccl_i_av_work_t *w, size_t first, uint32_t *hops_out) {
     size_t most = 0;
     uint32_t hops = 0;
-    for (size_t i = 0; i < w->npieces; i++) {
+    for (size_t i = first; i < w->npieces; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         uint32_t n = w->items[p->item].ndests, inner = w->net->relayed ? CCL_I_AV_INNER : 1;
         uint32_t here = p->nhops > 0 ? p->nhops : inner * (n + 1) + 1;
@@ -218,8 +219,7 @@ static size_t most_transfers(ccl_i_av_work_t *w) {
         hops = hops < LANE_HOP + 1 + n + inner ? LANE_HOP + 1 + n + inner : hops;
         most += (size_t)here * p->cuts;
     }
-    w->stride = hops;
-    w->nsteps = TICKS * w->stride;
+    *hops_out = hops;
     return most;
 }
 
@@ -256,7 +256,7 @@ static void add_piece(emit_t *e, size_t i) {
     for (uint32_t j = 0; j < p->cuts; j++) {
         double x = (j + shift) / p->cuts;
         x = from + (1 - from) * x;
-        e->chunk = w->nsub[item->chunk] + p->sub + j;
+        e->chunk = e->more == CCL_NONE ? w->nsub[item->chunk] + p->sub + j : e->more++;
         e->turn = (uint32_t)i + j;
         e->server = w->net->cluster.server[item->src];
         add_part(e, p, (uint32_t)(x * TICKS));
@@ -264,9 +264,11 @@ static void add_piece(emit_t *e, size_t i) {
 }
 
 ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err) {
-    size_t most = most_transfers(w);
-    emit_t e = {.w = w};
-    uint32_t at = 0;
+    uint32_t at = 0, hops;
+    size_t most = most_transfers(w, 0, &hops);
+    emit_t e = {.w = w, .more = CCL_NONE};
+    w->stride = hops;
+    w->nsteps = TICKS * w->stride;
     CCL_TRY(choose_channels(w, err));
     if (!ccl_grow(&w->made, &w->cmade, most + 1, sizeof *w->made))
         return ccl_fail_nomem(err);
@@ -281,4 +283,23 @@ ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err) {
     for (size_t i = 0; i < w->npieces; i++)
         add_piece(&e, i);
     return sort(w, err);
+}
+
+static int by_step(const void *a, const void *b) {
+    const ccl_transfer_t *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return x->chunk < y->chunk ? -1 : x->chunk > y->chunk;
+}
+
+ccl_status_t ccl_i_av_emit_more(ccl_i_av_work_t *w, size_t first, ccl_error_t *err) {
+    uint32_t hops;
+    emit_t e = {.w = w, .more = 0};
+    if (!ccl_grow(&w->made, &w->cmade, most_transfers(w, first, &hops) + 1, sizeof *w->made))
+        return ccl_fail_nomem(err);
+    w->nmade = 0;
+    for (size_t i = first; i < w->npieces; i++)
+        add_piece(&e, i);
+    qsort(w->made, w->nmade, sizeof *w->made, by_step);
+    return CCL_OK;
 }

@@ -17,10 +17,13 @@ ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, ccl_i_av_net_t *net, ccl_err
     w->left = calloc(CCL_I_AV_LANES, sizeof *w->left);
     w->load_s = calloc(net->nresources + (size_t)1, sizeof *w->load_s);
     w->inner_bytes = calloc(2 * net->ninner + 1, sizeof *w->inner_bytes);
+    w->shed = calloc(net->nlanes + 1, sizeof *w->shed);
+    w->touched = calloc(pairs + 1, 1);
     w->inner_channels[0] = calloc(net->ninner + 1, 1);
     w->inner_channels[1] = calloc(net->ninner + 1, 1);
     if (!w->item_first || !w->piece_first || !w->share || !w->lane_bytes || !w->lane_channels ||
-        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] || !w->inner_channels[1])
+        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] ||
+        !w->inner_channels[1] || !w->shed || !w->touched)
         return ccl_fail_nomem(err);
     for (uint32_t p = 0; p < pairs; p++)
         for (uint32_t l = net->lane_first[p]; l < net->lane_first[p + 1]; l++)
@@ -52,6 +55,15 @@ void ccl_i_av_work_fini(ccl_i_av_work_t *w) {
     free(w->lane_channels);
     free(w->inner_channels[0]);
     free(w->inner_channels[1]);
+    free(w->item_piece);
+    free(w->piece_next);
+    free(w->shed);
+    free(w->touched);
+    free(w->shift);
+    free(w->number);
+    free(w->fresh);
+    free(w->fresh_number);
+    free(w->room);
     memset(w, 0, sizeof *w);
 }
 
