@@ -137,21 +137,33 @@ static ccl_status_t branch(even_t *e, size_t i, const way_t *way, double bytes, 
     return CCL_OK;
 }
 
-static ccl_status_t sweep(even_t *e, ccl_error_t *err) {
+/* What lanes are to shed. @return  whether links inside servers are loaded too much as well. */
+static bool look(const even_t *e) {
     ccl_i_av_work_t *w = e->w;
-    size_t n = w->npieces;
-    for (size_t l = 0; e->grow && l < w->net->nlanes; l++) {
+    for (size_t l = 0; l < w->net->nlanes; l++) {
         const ccl_i_av_uses_t *uses = &w->net->lanes[l].uses;
         double s = ccl_i_av_level(w->net, uses, w->load_s), part = (s - e->aim_s) / s;
         w->shed[l] = part > 0 ? fmax(POLICY.haste * part * w->lane_bytes[l],
                                      POLICY.several * POLICY.least * e->aim_s / uses->slowest)
                               : 0;
     }
+    for (size_t k = 0; k < w->net->ninner; k++)
+        if (ccl_i_av_level(w->net, &w->net->inner[k].uses, w->load_s) > e->aim_s)
+            return true;
+    return false;
+}
+
+static ccl_status_t sweep(even_t *e, ccl_error_t *err) {
+    ccl_i_av_work_t *w = e->w;
+    size_t n = w->npieces;
+    bool inside = look(e);
     for (size_t i = 0; i < n && w->npieces < e->most; i++) {
-        const ccl_i_av_item_t *item = &w->items[w->pieces[i].item];
-        if (item->whole || item->ndests != 1)
+        const ccl_i_av_piece_t *p = &w->pieces[i];
+        const ccl_i_av_item_t *item = &w->items[p->item];
+        bool fine = p->nhops == 0 && !inside && (p->lane == CCL_NONE || !(w->shed[p->lane] > 0));
+        if (fine || item->whole || item->ndests != 1)
             continue;
-        way_t way = way_of(w, &w->pieces[i]);
+        way_t way = way_of(w, p);
         double bytes = -room_of(w, &way, e->aim_s);
         if (bytes > 0)
             bytes = move_over(e, i, &way, bytes);

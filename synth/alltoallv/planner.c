@@ -14,8 +14,8 @@
 #define SEARCH_FROM 1.02
 /* A changed matrix keeps the last plan's ways while no link is loaded more than this over what the
    last plan made from the start reached; links are evened out until it is a part of that. */
-#define CHANGED 0.008
-#define EVEN 0.5
+#define CHANGED 0.006
+#define EVEN 0.4
 
 struct ccl_alltoallv {
     ccl_alltoallv_options_t options;
