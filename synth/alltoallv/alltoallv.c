@@ -209,7 +209,7 @@ static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **o
         j->ways_s = w.ways_s;
         j->way_hops = w.way_hops;
     }
-    if (apart && !w.searched) {
+    if (apart && !w.searched && !(heavy && j->net.reversed)) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
         goto end;
     }

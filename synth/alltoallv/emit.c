@@ -15,13 +15,22 @@
 enum { TICKS = 256, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
+/* The same of sums: what waits for its parts holds up less. */
+#define SUM_WEIGHT 4
 /* Much of an inner link, as a part of the time. */
 #define BUSY 0.05
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
 /* Where what goes straight from its GPU to where it belongs begins: nothing waits for it. */
 #define STRAIGHT_FROM 0.996
+/* Sums inside servers end here, mirrored: what crosses is summed before them, on the same
+   connections, so that NICs have work early. */
+#define INSIDE_UPTO 0.3
 #define GOLDEN 0.6180339887498949
+
+static bool is_sum_first(const ccl_i_av_work_t *w) {
+    return w->net->reversed && !w->heavy;
+}
 
 /* ---------------------------------------------------------------- loads */
 
@@ -41,7 +50,7 @@ void ccl_i_av_load(ccl_i_av_work_t *w) {
     for (size_t i = 0; i < w->npieces; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         const ccl_i_av_item_t *item = &w->items[p->item];
-        uint32_t from = item->src, kind = 0;
+        uint32_t from = item->src, kind = is_sum_first(w);
         for (uint32_t k = 0; k < p->nhops; k++)
             ccl_i_av_add(net, &w->ways[p->way + k].uses, p->bytes, w->load_s);
         if (p->nhops > 0)
@@ -79,8 +88,8 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
                           uint32_t flows, uint32_t most) {
     const ccl_i_cluster_t *c = &w->net->cluster;
     bool inside = c->server[lane->src] == c->server[lane->dst];
-    uint32_t weight =
-        inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) : LANE_WEIGHT * (c->nservers - 1);
+    uint32_t weight = inside ? ccl_i_cluster_gpus(c, c->server[lane->src])
+                             : (is_sum_first(w) ? SUM_WEIGHT : LANE_WEIGHT) * (c->nservers - 1);
     double part = bytes * lane->uses.slowest / w->load_max_s; /* of the time, alone on the link */
     double n = fmax(round(part * weight),
                     channels_for(bytes, w->load_max_s, lane->tb_Bps, MOST_INNER_CHANNELS));
@@ -184,7 +193,7 @@ static void add_inner(emit_t *e, uint32_t a, uint32_t b, uint32_t kind, uint32_t
 static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_item_t *item = &w->items[p->item];
-    uint32_t step = tick * w->stride, from = item->src, kind = 0;
+    uint32_t step = tick * w->stride, from = item->src, kind = is_sum_first(w);
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
             const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
@@ -251,11 +260,12 @@ static void add_piece(emit_t *e, size_t i) {
     bool straight = p->nhops == 1 || (lane && lane->src == item->src && item->ndests == 1 &&
                                       lane->dst == w->dests[item->first_dest]);
     double from = straight ? STRAIGHT_FROM : late ? RELAYED_FROM : 0;
+    double upto = p->lane == CCL_NONE && p->nhops == 0 && is_sum_first(w) ? INSIDE_UPTO : 1;
     double shift = (double)(i % 4096) * GOLDEN;
     shift -= floor(shift);
     for (uint32_t j = 0; j < p->cuts; j++) {
         double x = (j + shift) / p->cuts;
-        x = from + (1 - from) * x;
+        x = from + (upto - from) * x;
         e->chunk = e->more == CCL_NONE ? w->nsub[item->chunk] + p->sub + j : e->more++;
         e->turn = (uint32_t)i + j;
         e->server = w->net->cluster.server[item->src];

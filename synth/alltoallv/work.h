@@ -45,7 +45,8 @@ typedef struct ccl_i_av_work {
     ccl_i_av_search_t *search;    /* NULL: none yet */
     double cut_bytes, deadline_s; /* deadline: by ccl_now_s(); 0: none */
     bool apart;                   /* as searched ways even where the plan by lanes is even */
-    bool heavy; /* searched ways: finer parts, and what has most of a link gets most of it */
+    bool heavy; /* searched ways: finer parts, and what has most of a link gets most of it; sums:
+                   those inside servers are not behind those that cross, on fewer connections */
     bool prove; /* fill ways_s */
     /* what has to move */
     ccl_i_av_item_t *items;
