@@ -15,10 +15,11 @@
 #include <string.h>
 
 /* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated; times
-   over the cut that are near, off and far; by what part a second round must be faster. */
+   over the cut that are near, off and far; by what part a second round must be faster; GPUs up to
+   which greedy is tried, and where a searched plan waits for most of what it loses. */
 typedef struct policy {
     double size, transfers, near, off, far, margin;
-    uint32_t search_gpus, greedy_gpus;
+    uint32_t search_gpus, greedy_gpus, idle_gpus;
     double greedy_size, cut_bytes;
     double slack; /* part by which a plan must be faster than the former schedule's ways */
 } policy_t;
@@ -31,6 +32,7 @@ static const policy_t POLICY = {.size = 268435456,
                                 .margin = 0.008,
                                 .search_gpus = 64,
                                 .greedy_gpus = 8,
+                                .idle_gpus = 32,
                                 .greedy_size = 33554432,
                                 .cut_bytes = 262144,
                                 .slack = 0.009};
@@ -144,6 +146,7 @@ typedef struct job {
     double beat_s;                  /* of the rounds before: the fastest */
     double bound_s, load_s, ways_s; /* of the plan: as in work.h */
     uint32_t way_hops;
+    bool searched;
     ccl_error_t why; /* there is no plan */
     ccl_i_av_warm_t warm;
     ccl_i_av_cold_t cold; /* beside `warm` */
@@ -208,6 +211,7 @@ static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **o
         j->load_s = w.load_max_s;
         j->ways_s = w.ways_s;
         j->way_hops = w.way_hops;
+        j->searched = w.searched;
     }
     if (apart && !w.searched && !(heavy && j->net.reversed)) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
@@ -313,7 +317,11 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
     }
     if (time_s < POLICY.far * j->bound_s)
         return;
-    if (!ours)
+    if (!ours && time_s > POLICY.off * j->load_s)
+        ccl_origin_add(origin,
+                       "plans of alltoallv idle for at least %.0f %% of the time: latency, waiting",
+                       100 * (1 - j->load_s / time_s));
+    else if (!ours)
         ccl_origin_add(origin, "plans of alltoallv are slower");
     if (ours && time_s > POLICY.off * j->load_s)
         ccl_origin_add(origin, "which idles %.0f %% of the time: latency, waiting",
@@ -328,7 +336,7 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
 /* Rounds after ours; ours: what is fastest is a plan. */
 static ccl_status_t run_others(job_t *j, ccl_i_race_t *race, bool *ours, ccl_error_t *err) {
     /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
-    bool greedy = j->net.n <= POLICY.greedy_gpus && j->size_bytes >= POLICY.greedy_size;
+    bool large = j->size_bytes >= POLICY.greedy_size;
     race->give_up = true;
     race->make_until_s = race->best.schedule ? race->make_until_s : 0;
     j->round = 1;
@@ -337,6 +345,9 @@ static ccl_status_t run_others(job_t *j, ccl_i_race_t *race, bool *ours, ccl_err
     *ours = race->best.index == CCL_NONE;
     if (!race->best.schedule || race->best.time_s <= POLICY.near * j->bound_s)
         return CCL_OK;
+    bool waits = j->searched && race->best.time_s > POLICY.far * j->load_s;
+    uint32_t most = waits ? POLICY.idle_gpus : POLICY.greedy_gpus;
+    bool greedy = large && j->net.n <= most;
     j->round = 2;
     race->margin = j->options->warm ? POLICY.slack : POLICY.margin;
     j->beat_s = race->best.time_s * (1 - race->margin);
