@@ -5,7 +5,7 @@
  * the bound, and of NAMES beside it Traffic: zipf:T of pairs of GPUs, experts:T and gini:G of
  * destinations, hot:X (one destination gets X times as much), even. NAMES (environment) lists
  * synthesizers to compare, EDIT an edit of the topology; with TIMES plan simulates what was
- * replanned and a plan from the start beside it. 256 MB a GPU.
+ * replanned and a plan from the start beside it, SEED of gap chooses who is hot. 256 MB a GPU.
  */
 #include <math.h>
 
@@ -217,7 +217,8 @@ static void demand_text(const double *m, uint32_t n, ccl_text_t *out) {
 
 static ccl_status_t gap(const ccl_topology_t *topo, const char *spec, ccl_error_t *err) {
     uint32_t n = topo->nranks;
-    double *m = traffic(spec, n, 7), time_s = 0, start = 0;
+    uint64_t seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : 7;
+    double *m = traffic(spec, n, seed), time_s = 0, start = 0;
     ccl_text_t text = {0};
     ccl_collective_t *want = NULL;
     ccl_bound_t bound;
