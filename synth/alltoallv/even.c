@@ -71,9 +71,10 @@ static void load(ccl_i_av_work_t *w, ccl_i_av_piece_t *p, const way_t *way, doub
 
 typedef struct even {
     ccl_i_av_work_t *w;
-    double aim_s;
+    double aim_s, limit_s;
     size_t most; /* pieces */
     bool grow;   /* new pieces may be made */
+    bool inside; /* links inside servers are above the limit as well */
 } even_t;
 
 static uint32_t pair_of(const ccl_i_av_work_t *w, const ccl_i_av_item_t *item) {
@@ -137,31 +138,29 @@ static ccl_status_t branch(even_t *e, size_t i, const way_t *way, double bytes, 
     return CCL_OK;
 }
 
-/* What lanes are to shed. @return  whether links inside servers are loaded too much as well. */
-static bool look(const even_t *e) {
+/* What lanes above the limit are to shed. */
+static void look(even_t *e) {
     ccl_i_av_work_t *w = e->w;
     for (size_t l = 0; l < w->net->nlanes; l++) {
         const ccl_i_av_uses_t *uses = &w->net->lanes[l].uses;
-        double s = ccl_i_av_level(w->net, uses, w->load_s), part = (s - e->aim_s) / s;
-        w->shed[l] = part > 0 ? fmax(POLICY.haste * part * w->lane_bytes[l],
-                                     POLICY.several * POLICY.least * e->aim_s / uses->slowest)
-                              : 0;
+        double s = ccl_i_av_level(w->net, uses, w->load_s);
+        w->shed[l] = s > e->limit_s ? fmax(POLICY.haste * (s - e->aim_s) / s * w->lane_bytes[l],
+                                           POLICY.several * POLICY.least * e->aim_s / uses->slowest)
+                                    : 0;
     }
-    for (size_t k = 0; k < w->net->ninner; k++)
-        if (ccl_i_av_level(w->net, &w->net->inner[k].uses, w->load_s) > e->aim_s)
-            return true;
-    return false;
+    e->inside = false;
+    for (size_t k = 0; k < w->net->ninner && !e->inside; k++)
+        e->inside = ccl_i_av_level(w->net, &w->net->inner[k].uses, w->load_s) > e->limit_s;
 }
 
-static ccl_status_t sweep(even_t *e, ccl_error_t *err) {
+static ccl_status_t sweep_pieces(even_t *e, size_t begin, size_t end, ccl_error_t *err) {
     ccl_i_av_work_t *w = e->w;
-    size_t n = w->npieces;
-    bool inside = look(e);
-    for (size_t i = 0; i < n && w->npieces < e->most; i++) {
+    for (size_t i = begin; i < end && w->npieces < e->most; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         const ccl_i_av_item_t *item = &w->items[p->item];
-        bool fine = p->nhops == 0 && !inside && (p->lane == CCL_NONE || !(w->shed[p->lane] > 0));
-        if (fine || item->whole || item->ndests != 1)
+        if (p->nhops == 0 && !e->inside && (p->lane == CCL_NONE || !(w->shed[p->lane] > 0)))
+            continue;
+        if (item->whole || item->ndests != 1)
             continue;
         way_t way = way_of(w, p);
         double bytes = -room_of(w, &way, e->aim_s);
@@ -173,6 +172,23 @@ static ccl_status_t sweep(even_t *e, ccl_error_t *err) {
     return CCL_OK;
 }
 
+static ccl_status_t sweep(even_t *e, ccl_error_t *err) {
+    ccl_i_av_work_t *w = e->w;
+    size_t n = w->npieces, done = 0;
+    uint32_t pairs = w->net->nservers * w->net->nservers;
+    look(e);
+    /* Of lanes pieces come by pairs of servers; not those of a search, nor new ones. */
+    for (uint32_t pair = 0; pair < pairs && !w->searched && !e->inside; pair++) {
+        bool sheds = false;
+        for (uint32_t l = w->net->lane_first[pair]; l < w->net->lane_first[pair + 1]; l++)
+            sheds |= w->shed[l] > 0;
+        done = w->piece_first[pair + 1];
+        if (sheds)
+            CCL_TRY(sweep_pieces(e, w->piece_first[pair], done, err));
+    }
+    return sweep_pieces(e, done, n, err);
+}
+
 static double greatest(const ccl_i_av_work_t *w) {
     double most = 0;
     for (uint32_t r = 0; r < w->net->nresources; r++)
@@ -180,8 +196,11 @@ static double greatest(const ccl_i_av_work_t *w) {
     return most;
 }
 
-ccl_status_t ccl_i_av_even(ccl_i_av_work_t *w, double aim_s, ccl_error_t *err) {
-    even_t e = {.w = w, .aim_s = aim_s, .most = w->npieces + ccl_i_av_spare(w->npieces)};
+ccl_status_t ccl_i_av_even(ccl_i_av_work_t *w, double aim_s, double limit_s, ccl_error_t *err) {
+    even_t e = {.w = w,
+                .aim_s = aim_s,
+                .limit_s = limit_s,
+                .most = w->npieces + ccl_i_av_spare(w->npieces)};
     memset(w->touched, 0, (size_t)w->net->nservers * w->net->nservers);
     if (!ccl_grow(&w->item_piece, &w->citem_piece, w->nitems + 1, sizeof *w->item_piece) ||
         !ccl_grow(&w->piece_next, &w->cpiece_next, w->npieces + 1, sizeof *w->piece_next))
@@ -191,8 +210,9 @@ ccl_status_t ccl_i_av_even(ccl_i_av_work_t *w, double aim_s, ccl_error_t *err) {
         w->piece_next[i] = w->item_piece[w->pieces[i].item];
         w->item_piece[w->pieces[i].item] = (uint32_t)i;
     }
-    for (uint32_t k = 0; k < POLICY.sweeps && w->load_max_s > aim_s && !ccl_i_av_is_late(w); k++) {
-        e.grow = k > 0;
+    for (uint32_t k = 0; k < POLICY.sweeps && w->load_max_s > limit_s && !ccl_i_av_is_late(w);
+         k++) {
+        e.grow = k > 0 || w->npieces == w->nitems; /* no block has a second way */
         CCL_TRY(sweep(&e, err));
         w->load_max_s = greatest(w);
     }

@@ -213,6 +213,40 @@ static ccl_status_t cut_room(ccl_i_av_work_t *w, uint32_t nparts, bool *shared, 
     return CCL_OK;
 }
 
+/* What leaves and enters the parts of a level. */
+static void count_shared(ccl_i_av_work_t *w, uint32_t v, double *out, double *in) {
+    const ccl_cut_level_t *level = &w->net->levels.levels[v];
+    for (size_t i = 0; i < w->nitems; i++) {
+        const ccl_i_av_item_t *item = &w->items[i];
+        uint32_t from = level->part_of[item->src], last = from;
+        bool leaves = false;
+        for (uint32_t k = 0; k < item->ndests; k++) {
+            uint32_t to = level->part_of[w->dests[item->first_dest + k]];
+            if (to != last && to != from && to != CCL_NONE && crosses(w, item, v, to, false))
+                in[to] += item->bytes;
+            leaves |= to != from;
+            last = to;
+        }
+        if (leaves && from != CCL_NONE && crosses(w, item, v, from, true))
+            out[from] += item->bytes;
+    }
+}
+
+/* The same of items for one GPU each, which are many. */
+static void count_plain(const ccl_i_av_work_t *w, uint32_t v, double *out, double *in) {
+    const uint32_t *part_of = w->net->levels.levels[v].part_of;
+    for (size_t i = 0; i < w->nitems; i++) {
+        const ccl_i_av_item_t *item = &w->items[i];
+        uint32_t from = part_of[item->src], to = part_of[w->dests[item->first_dest]];
+        if (from == to)
+            continue;
+        if (to != CCL_NONE)
+            in[to] += item->bytes;
+        if (from != CCL_NONE)
+            out[from] += item->bytes;
+    }
+}
+
 ccl_status_t ccl_i_av_cuts(ccl_i_av_work_t *w, ccl_error_t *err) {
     const ccl_i_av_net_t *net = w->net;
     bool shared;
@@ -225,20 +259,10 @@ ccl_status_t ccl_i_av_cuts(ccl_i_av_work_t *w, ccl_error_t *err) {
         memset(out, 0, 2 * (size_t)level->nparts * sizeof *out);
         if (shared)
             memset(w->crossed, 0, w->nchunks * sizeof *w->crossed);
-        for (size_t i = 0; i < w->nitems; i++) {
-            const ccl_i_av_item_t *item = &w->items[i];
-            uint32_t from = level->part_of[item->src], last = from;
-            bool leaves = false;
-            for (uint32_t k = 0; k < item->ndests; k++) {
-                uint32_t to = level->part_of[w->dests[item->first_dest + k]];
-                if (to != last && to != from && to != CCL_NONE && crosses(w, item, v, to, false))
-                    in[to] += item->bytes;
-                leaves |= to != from;
-                last = to;
-            }
-            if (leaves && from != CCL_NONE && crosses(w, item, v, from, true))
-                out[from] += item->bytes;
-        }
+        if (shared || w->ndests != w->nitems)
+            count_shared(w, v, out, in);
+        else
+            count_plain(w, v, out, in);
         for (uint32_t p = 0; p < level->nparts; p++) {
             double up = net->reversed ? level->in_Bps[p] : level->out_Bps[p];
             double down = net->reversed ? level->out_Bps[p] : level->in_Bps[p];

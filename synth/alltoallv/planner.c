@@ -14,7 +14,7 @@
 #define SEARCH_FROM 1.02
 /* A changed matrix keeps the last plan's ways while no link is loaded more than this over what the
    last plan made from the start reached; links are evened out until it is a part of that. */
-#define CHANGED 0.006
+#define CHANGED 0.005
 #define EVEN 0.4
 
 struct ccl_alltoallv {
@@ -272,7 +272,7 @@ static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double la
     CCL_TRY(ccl_i_av_cuts(w, err));
     double base_s = p->reached * w->bound_s;
     if (w->load_max_s > (1 + within) * base_s) {
-        CCL_TRY(ccl_i_av_even(w, (1 + EVEN * within) * base_s, err));
+        CCL_TRY(ccl_i_av_even(w, (1 + EVEN * within) * base_s, (1 + within) * base_s, err));
         for (uint32_t k = 0; k < p->net.nservers * p->net.nservers; k++)
             p->replanned += w->touched[k];
     }

@@ -22,7 +22,7 @@ typedef struct ccl_alltoallv_options {
     double cut_bytes; /**< parts that are relayed are not cut below this; 0: 256 KiB */
     double changed;   /**< a changed matrix keeps the last plan's ways, evened out where links need
                            it, while none is loaded by more than this share over what the last plan
-                           made from the start reached over the tightest cut; 0: 0.006 */
+                           made from the start reached over the tightest cut; 0: 0.005 */
     uint32_t search_gpus; /**< clusters of at most this many GPUs are searched way by way where the
                                first plan is far from the bound; 0: 64; CCL_NONE: never */
 } ccl_alltoallv_options_t;

@@ -129,10 +129,11 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
  */
 void ccl_i_av_cut_piece(ccl_i_av_work_t *w, ccl_i_av_piece_t *p);
 /**
- * A plan whose blocks have other bytes: these leave what is loaded above the aim, for pieces of the
+ * A plan whose blocks have other bytes: these leave what is loaded above the limit until it is at
+ * the aim, for pieces of the
  * same block on other ways or new pieces over other lanes, which come behind the others.
  */
-ccl_status_t ccl_i_av_even(ccl_i_av_work_t *w, double aim_s, ccl_error_t *err);
+ccl_status_t ccl_i_av_even(ccl_i_av_work_t *w, double aim_s, double limit_s, ccl_error_t *err);
 /** Pieces from `first` on become transfers among those of the plan, and are verified. */
 ccl_status_t ccl_i_av_add_pieces(ccl_i_av_work_t *w, size_t first, ccl_error_t *err);
 /** Of pieces from `first` on: into `made`, by steps, of parts 0, 1, .. in order of the pieces. */

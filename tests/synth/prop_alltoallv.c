@@ -140,7 +140,7 @@ static void check_round(uint64_t seed) {
         if (turn == 0)
             reached = fmax(1, r.load_s / r.bound_s);
         if (r.replanned == 0)
-            ck_assert_msg(r.load_s <= 1.0061 * reached * r.bound_s, "seed %llu: kept, and uneven",
+            ck_assert_msg(r.load_s <= 1.0051 * reached * r.bound_s, "seed %llu: kept, and uneven",
                           (unsigned long long)seed);
         if (turn == 0 || r.replanned > 0)
             check_bound(topo, s, &r, seed % EVERY == 0);
