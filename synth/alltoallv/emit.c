@@ -15,7 +15,7 @@
 enum { TICKS = 256, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
-/* The same of sums: what waits for its parts holds up less. */
+/* The same of a lane of reductions: what waits for its parts holds up less. */
 #define SUM_WEIGHT 4
 /* Much of an inner link, as a part of the time. */
 #define BUSY 0.05

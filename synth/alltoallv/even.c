@@ -13,8 +13,7 @@
 typedef struct policy {
     uint32_t sweeps;
     double keeps, least;
-    double haste,
-        several; /* what a lane sheds: so many times its part, or so many times the least */
+    double haste, several; /* what a lane sheds, in parts of what is too much, and in leasts */
 } policy_t;
 
 static const policy_t POLICY = {
