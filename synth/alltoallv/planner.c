@@ -12,6 +12,9 @@
 #define SEARCH_GPUS 64u
 /* A plan is searched for where the first one is further from the cuts than this. */
 #define SEARCH_FROM 1.02
+/* Searched ways by which more of the bytes are relayed get `heavy` connections: what waits for
+   several hops loses less then, on average of random clusters. */
+#define HEAVY_FROM 0.7
 /* A changed matrix keeps the last plan's ways while no link is loaded more than this over what the
    last plan made from the start reached; links are evened out until it is a part of that. */
 #define CHANGED 0.005
@@ -215,8 +218,11 @@ static ccl_status_t plan_anew(ccl_alltoallv_t *p, const double *bytes, double la
     ccl_i_av_work_t *w = &p->work;
     uint32_t most = p->options.search_gpus ? p->options.search_gpus : SEARCH_GPUS;
     p->planned = false;
+    w->heavy = false;
     CCL_TRY(ccl_i_av_items_matrix(w, bytes, err));
     CCL_TRY(ccl_i_av_ways(w, most != CCL_NONE && p->net.n <= most, err));
+    if (w->searched && w->relayed_bytes > HEAVY_FROM * w->moved_bytes)
+        CCL_TRY(ccl_i_av_make_heavy(w, err));
     CCL_TRY(ccl_i_av_emit(w, err));
     CCL_TRY(ccl_i_av_even_room(w, err));
     CCL_TRY(assemble(p, bytes, largest, err));

@@ -515,6 +515,12 @@ static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_av_make_heavy(ccl_i_av_work_t *w, ccl_error_t *err) {
+    w->heavy = true;
+    CCL_TRY(take(w, err));
+    return ccl_i_av_cut(w, err);
+}
+
 ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
     bool whole = false, lacking = w->net->lacking;
     for (uint32_t i = 0; i < w->nitems; i++) {

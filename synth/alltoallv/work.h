@@ -119,6 +119,8 @@ ccl_status_t ccl_i_av_pieces(ccl_i_av_work_t *w, ccl_error_t *err);
 ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err);
 /** The same by a search of ways from GPU to GPU, where it loads links less. */
 ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err);
+/** The ways that were searched, as `heavy` ones. */
+ccl_status_t ccl_i_av_make_heavy(ccl_i_av_work_t *w, ccl_error_t *err);
 void ccl_i_av_search_fini(ccl_i_av_search_t *s);
 /** Loads of all links by the pieces, and the greatest. */
 void ccl_i_av_load(ccl_i_av_work_t *w);
