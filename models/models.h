@@ -215,6 +215,10 @@ typedef struct ccl_bound_demand {
     uint64_t parts;        /**< the message has this many parts */
     const struct ccl_bandwidth_bound *flows; /**< PAIRS, for bounds over time: where it has lengths
                                                   they are taken with windows; NULL: none */
+    const double
+        *entering;         /**< ENDS: what must enter each part of ccl_cut_levels_init()'s levels,
+                                one level after the other, in parts of the message; NULL: unknown */
+    const double *leaving; /**< ENDS: likewise */
 } ccl_bound_demand_t;
 
 /** A fraction; den 0: none. */

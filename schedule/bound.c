@@ -14,12 +14,16 @@ enum { MOST_FLOWS = 128 };
 typedef struct shaped {
     ccl_bound_demand_t demand;
     uint32_t *weights, *pairs, *sent;
+    double *entering, *leaving;
 } shaped_t;
 
 static void shaped_fini(shaped_t *shaped) {
     free(shaped->weights);
     free(shaped->pairs);
     free(shaped->sent);
+    free(shaped->entering);
+    free(shaped->leaving);
+    *shaped = (shaped_t){.weights = NULL};
 }
 
 static ccl_status_t shape_built_in(const ccl_collective_t *coll, shaped_t *out, ccl_error_t *err) {
@@ -173,7 +177,8 @@ end:
 }
 
 /* The same of a demand for flows over time. */
-static ccl_status_t shape_custom(const ccl_collective_t *coll, shaped_t *out, ccl_error_t *err) {
+static ccl_status_t shape_custom(const ccl_topology_t *topo, const ccl_collective_t *coll,
+                                 shaped_t *out, ccl_error_t *err) {
     uint32_t n = coll->nranks;
     bool plain = true;
     *out = (shaped_t){.demand = {.shape = CCL_BOUND_ENDS, .parts = PARTS}};
@@ -187,9 +192,13 @@ static ccl_status_t shape_custom(const ccl_collective_t *coll, shaped_t *out, cc
         status = ends(coll, false, of, &plain, err);
     for (size_t i = 0; i < (size_t)n * n && status == CCL_OK; i++)
         out->pairs[i % n * n + i / n] = of[i];
+    if (status == CCL_OK)
+        status = ccl_i_bound_borders(topo, coll, &out->entering, &out->leaving, err);
     free(of);
     out->demand.pairs = out->pairs;
     out->demand.sent = out->sent;
+    out->demand.entering = out->entering;
+    out->demand.leaving = out->leaving;
     if (status != CCL_OK)
         shaped_fini(out);
     return status;
@@ -221,7 +230,7 @@ static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               const ccl_collective_t *coll, const ccl_bound_options_t *options,
                               ccl_bound_t *made, ccl_error_t *err) {
     ccl_routes_t *own = NULL, *routes = options->routes;
-    shaped_t shaped = {{0}, NULL, NULL, NULL};
+    shaped_t shaped = {.weights = NULL};
     bool cuts = coll->kind != CCL_CUSTOM || coll->nranks <= MOST_FLOWS;
     ccl_status_t status = CCL_OK;
     if (!routes)
@@ -229,7 +238,7 @@ static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (!routes)
         return ccl_fail_nomem(err);
     if (cuts)
-        status = coll->kind == CCL_CUSTOM ? shape_custom(coll, &shaped, err)
+        status = coll->kind == CCL_CUSTOM ? shape_custom(topo, coll, &shaped, err)
                                           : shape_built_in(coll, &shaped, err);
     shaped.demand.flows = &made->bandwidth;
     for (uint32_t p = 0; p < made->nprotos && status == CCL_OK; p++) {

@@ -91,6 +91,33 @@ static ccl_status_t by_level(const ccl_topology_t *topo, const ccl_collective_t 
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_bound_borders(const ccl_topology_t *topo, const ccl_collective_t *coll,
+                                 double **entering, double **leaving, ccl_error_t *err) {
+    ccl_cut_levels_t levels;
+    size_t n = 0, at = 0;
+    CCL_TRY(ccl_cut_levels_init(&levels, topo, err));
+    for (uint32_t v = 0; v < levels.nlevels; v++)
+        n += levels.levels[v].nparts;
+    uint32_t *stamp = calloc(n + 1, sizeof *stamp);
+    *entering = calloc(n + 1, sizeof **entering);
+    *leaving = calloc(n + 1, sizeof **leaving);
+    ccl_status_t status = stamp && *entering && *leaving ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t v = 0; v < levels.nlevels && status == CCL_OK; v++) {
+        cuts_t c = {&levels.levels[v], *leaving + at, *entering + at, stamp + at, 0};
+        for (uint32_t k = 0; k < coll->nchunks; k++)
+            if (coll->chunks[k].share > 0)
+                count_chunk(&c, &coll->chunks[k]);
+        at += levels.levels[v].nparts;
+    }
+    for (size_t i = 0; i < n && status == CCL_OK; i++) {
+        (*entering)[i] *= 1 - ROUNDING;
+        (*leaving)[i] *= 1 - ROUNDING;
+    }
+    free(stamp);
+    ccl_cut_levels_fini(&levels);
+    return status;
+}
+
 ccl_status_t ccl_i_bound_levels(const ccl_topology_t *topo, const ccl_collective_t *coll,
                                 ccl_bandwidth_bound_t *best, ccl_error_t *err) {
     ccl_cut_levels_t levels;

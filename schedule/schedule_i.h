@@ -51,6 +51,10 @@ void ccl_i_xml_text(const char *text, ccl_text_t *out);
 /* Shares of demands are rounded down to multiples of 1/PARTS of a message. */
 #define CCL_I_BOUND_PARTS ((uint64_t)1 << 20)
 
+/** Shares that must enter, and leave, each part of ccl_cut_levels_init()'s levels; malloc'ed, also
+    on failure. */
+ccl_status_t ccl_i_bound_borders(const ccl_topology_t *topo, const ccl_collective_t *coll,
+                                 double **entering, double **leaving, ccl_error_t *err);
 /** Tighten by cuts around the parts of ccl_cut_levels_init(); any demand. */
 ccl_status_t ccl_i_bound_levels(const ccl_topology_t *topo, const ccl_collective_t *coll,
                                 ccl_bandwidth_bound_t *best, ccl_error_t *err);

@@ -4,7 +4,8 @@
  * first plan, plan of another matrix, replan bench_alltoallv gap TOPOLOGY [TRAFFIC...]    time over
  * the bound, and of NAMES beside it Traffic: zipf:T of pairs of GPUs, experts:T and gini:G of
  * destinations, hot:X (one destination gets X times as much), even. NAMES (environment) lists
- * synthesizers to compare, EDIT an edit of the topology. 256 MB a GPU.
+ * synthesizers to compare, EDIT an edit of the topology; with TIMES plan simulates what was
+ * replanned and a plan from the start beside it, SEED of gap chooses who is hot. 256 MB a GPU.
  */
 #include <math.h>
 
@@ -93,62 +94,7 @@ static ccl_status_t links_alone(const char *spec, ccl_topology_t **out, ccl_erro
     return status;
 }
 
-/* ---------------------------------------------------------------- planning */
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-enum { TIMES = 9 };
-static double median(double *x) {
-    qsort(x, TIMES, sizeof *x, by_value);
-    return x[TIMES / 2];
-}
-
-static ccl_status_t plan(const ccl_topology_t *topo, const char *spec, ccl_error_t *err) {
-    ccl_alltoallv_t *planner = NULL;
-    const ccl_schedule_t *schedule;
-    ccl_alltoallv_report_t r;
-    ccl_alltoallv_options_t options = CCL_ALLTOALLV_OPTIONS_INIT;
-    double anew[TIMES], again[TIMES], made = bench_cpu_s();
-    uint32_t n = topo->nranks;
-    if (getenv("NO_SEARCH"))
-        options.search_gpus = CCL_NONE;
-    CCL_TRY(ccl_alltoallv_create(NULL, topo, &options, &planner, err));
-    made = bench_cpu_s() - made;
-    double *first = traffic(spec, n, 100), cold = bench_cpu_s();
-    ccl_status_t status = ccl_alltoallv_plan(planner, first, 0, &schedule, &r, err);
-    cold = bench_cpu_s() - cold;
-    double load = r.load_s / r.bound_s, again_load = 0, replanned = 0;
-    for (uint32_t i = 0; status == CCL_OK && i < TIMES; i++) {
-        double *m = traffic(spec, n, 101 + i);
-        ccl_alltoallv_forget(planner);
-        anew[i] = bench_cpu_s();
-        status = ccl_alltoallv_plan(planner, m, 0, &schedule, &r, err);
-        anew[i] = bench_cpu_s() - anew[i];
-        load = fmax(load, r.load_s / r.bound_s);
-        change(m, n, i);
-        again[i] = bench_cpu_s();
-        if (status == CCL_OK)
-            status = ccl_alltoallv_plan(planner, m, 0, &schedule, &r, err);
-        again[i] = bench_cpu_s() - again[i];
-        again_load = fmax(again_load, r.load_s / r.bound_s);
-        replanned = fmax(replanned, r.pairs ? (double)r.replanned / r.pairs : 0);
-        free(m);
-    }
-    if (status == CCL_OK)
-        printf("%-24s %4u GPUs %-11s prepare %8.2f ms, first %8.2f, plan %8.3f, replan %8.3f "
-               "(%3.0f %% "
-               "of servers), load %.4f and %.4f of the cut, %u transfers, %.0f MB\n",
-               topo->name, n, spec, 1e3 * made, 1e3 * cold, 1e3 * median(anew), 1e3 * median(again),
-               100 * replanned, load, again_load, schedule->ntransfers, bench_peak_mb());
-    free(first);
-    ccl_alltoallv_destroy(planner);
-    return status;
-}
-
-/* ---------------------------------------------------------------- the gap */
+/* ---------------------------------------------------------------- simulation */
 
 static ccl_status_t simulate(const ccl_topology_t *topo, const ccl_schedule_t *schedule,
                              const ccl_way_t *preset, double size, double *time_out,
@@ -173,6 +119,92 @@ static ccl_status_t simulate(const ccl_topology_t *topo, const ccl_schedule_t *s
     return status;
 }
 
+/* ---------------------------------------------------------------- planning */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum { TURNS = 9 };
+static double median(double *x) {
+    qsort(x, TURNS, sizeof *x, by_value);
+    return x[TURNS / 2];
+}
+
+/* What was replanned beside a plan from the start: loads, and with TIMES times. */
+typedef struct beside {
+    ccl_alltoallv_t *planner;
+    double load, time;
+} beside_t;
+
+static ccl_status_t beside_cold(beside_t *b, const ccl_topology_t *topo, const double *m,
+                                const ccl_schedule_t *again, double load_s, ccl_error_t *err) {
+    const ccl_schedule_t *cold;
+    ccl_alltoallv_report_t r;
+    double again_s, cold_s;
+    ccl_alltoallv_forget(b->planner);
+    CCL_TRY(ccl_alltoallv_plan(b->planner, m, 0, &cold, &r, err));
+    b->load = fmax(b->load, load_s / r.load_s);
+    if (!getenv("TIMES"))
+        return CCL_OK;
+    CCL_TRY(simulate(topo, again, NULL, again->coll->natural_bytes, &again_s, err));
+    CCL_TRY(simulate(topo, cold, NULL, cold->coll->natural_bytes, &cold_s, err));
+    b->time = fmax(b->time, again_s / cold_s);
+    return CCL_OK;
+}
+
+static ccl_status_t plan(const ccl_topology_t *topo, const char *spec, ccl_error_t *err) {
+    ccl_alltoallv_t *planner = NULL;
+    const ccl_schedule_t *schedule;
+    ccl_alltoallv_report_t r;
+    ccl_alltoallv_options_t options = CCL_ALLTOALLV_OPTIONS_INIT;
+    beside_t beside = {0};
+    double anew[TURNS], again[TURNS], made = bench_cpu_s();
+    uint32_t n = topo->nranks;
+    if (getenv("NO_SEARCH"))
+        options.search_gpus = CCL_NONE;
+    CCL_TRY(ccl_alltoallv_create(NULL, topo, &options, &planner, err));
+    made = bench_cpu_s() - made;
+    CCL_TRY(ccl_alltoallv_create(NULL, topo, &options, &beside.planner, err));
+    double *first = traffic(spec, n, 100), cold = bench_cpu_s();
+    ccl_status_t status = ccl_alltoallv_plan(planner, first, 0, &schedule, &r, err);
+    cold = bench_cpu_s() - cold;
+    double load = r.load_s / r.bound_s, replanned = 0, mb = 0;
+    for (uint32_t i = 0; status == CCL_OK && i < TURNS; i++) {
+        double *m = traffic(spec, n, 101 + i);
+        ccl_alltoallv_forget(planner);
+        anew[i] = bench_cpu_s();
+        status = ccl_alltoallv_plan(planner, m, 0, &schedule, &r, err);
+        anew[i] = bench_cpu_s() - anew[i];
+        load = fmax(load, r.load_s / r.bound_s);
+        change(m, n, i);
+        again[i] = bench_cpu_s();
+        if (status == CCL_OK)
+            status = ccl_alltoallv_plan(planner, m, 0, &schedule, &r, err);
+        again[i] = bench_cpu_s() - again[i];
+        replanned = fmax(replanned, r.pairs ? (double)r.replanned / r.pairs : 0);
+        if (i == 0)
+            mb = bench_peak_mb();
+        if (status == CCL_OK)
+            status = beside_cold(&beside, topo, m, schedule, r.load_s, err);
+        free(m);
+    }
+    if (status == CCL_OK)
+        printf("%-24s %4u GPUs %-11s prepare %8.2f ms, first %8.2f, plan %8.3f, replan %8.3f "
+               "(%3.0f %% "
+               "of servers), load %.4f of the cut, replanned %.4f of a plan's load, %.4f of its "
+               "time, %u transfers, %.0f MB\n",
+               topo->name, n, spec, 1e3 * made, 1e3 * cold, 1e3 * median(anew), 1e3 * median(again),
+               100 * replanned, load, beside.load, beside.time, schedule->ntransfers, mb);
+    free(first);
+    ccl_alltoallv_destroy(beside.planner);
+    ccl_alltoallv_destroy(planner);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the gap */
+
 static void demand_text(const double *m, uint32_t n, ccl_text_t *out) {
     ccl_text_printf(out, "{\"format\": \"ccllab-demand-1\", \"alltoallv\": [");
     for (uint32_t s = 0; s < n; s++) {
@@ -185,7 +217,8 @@ static void demand_text(const double *m, uint32_t n, ccl_text_t *out) {
 
 static ccl_status_t gap(const ccl_topology_t *topo, const char *spec, ccl_error_t *err) {
     uint32_t n = topo->nranks;
-    double *m = traffic(spec, n, 7), time_s = 0, start = 0;
+    uint64_t seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : 7;
+    double *m = traffic(spec, n, seed), time_s = 0, start = 0;
     ccl_text_t text = {0};
     ccl_collective_t *want = NULL;
     ccl_bound_t bound;

@@ -22,6 +22,7 @@ typedef struct job {
     double *far, *thresholds; /* [nvertices], [nranks] */
     uint32_t *group;          /* [nranks] of an AllReduce's messages */
     bool to_one;              /* of the messages in hand; ccl_i_time_need_t */
+    double crossing;          /* share of the message, where the demand has it */
 } job_t;
 
 /* Parts from one rank to another. */
@@ -57,6 +58,12 @@ static double groups_share(const void *user, const uint8_t *sources, const uint8
         groups += !seen;
     }
     return groups;
+}
+
+static double crossing_share(const void *user, const uint8_t *sources, const uint8_t *dests) {
+    (void)sources;
+    (void)dests;
+    return ((const job_t *)user)->crossing;
 }
 
 /* Of the sources and destinations in hand. `sink`: all goes to one set. */
@@ -148,6 +155,8 @@ static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t pa
     const ccl_capacity_t *c = job->net->c;
     const ccl_topology_t *topo = c->topo;
     ccl_i_time_need_t need = need_of(job, sink, joins);
+    if (job->demand->shape == CCL_BOUND_ENDS)
+        need.share = crossing_share;
     ccl_i_time_part(c, level->device_part, part, sink, late);
     for (uint32_t r = 0; r < topo->nranks; r++) {
         bool inside = level->part_of[r] == part;
@@ -155,6 +164,21 @@ static ccl_status_t border(job_t *job, const ccl_cut_level_t *level, uint32_t pa
         job->dests[r] = inside == sink;
     }
     return ccl_i_time_border(job->ctx, job->flow, &need, late, err);
+}
+
+/* Both ways over the borders of a level's parts. @param at  of the level's first part among all. */
+static ccl_status_t borders(job_t *job, const ccl_cut_level_t *level, size_t at, bool joins,
+                            bool *late, ccl_error_t *err) {
+    const ccl_bound_demand_t *demand = job->demand;
+    for (uint32_t p = 0; p < level->nparts; p++) {
+        for (int sink = 1; sink >= 0; sink--) {
+            if (demand->shape == CCL_BOUND_ENDS)
+                job->crossing = (sink ? demand->entering : demand->leaving)[at + p];
+            if (demand->shape != CCL_BOUND_ENDS || job->crossing > 0)
+                CCL_TRY(border(job, level, p, sink, joins, late, err));
+        }
+    }
+    return CCL_OK;
 }
 
 /* The borders of parts, and what an AllReduce's parts send each other. */
@@ -170,7 +194,8 @@ static ccl_status_t levels(job_t *job, bool joins, ccl_error_t *err) {
         free(late);
         return status;
     }
-    for (uint32_t l = 0; l < all.nlevels; l++) {
+    size_t at = 0;
+    for (uint32_t l = 0; l < all.nlevels && status == CCL_OK; l++) {
         const ccl_cut_level_t *level = &all.levels[l];
         bool whole = true, inside = true;
         for (uint32_t r = 0; r < topo->nranks; r++)
@@ -178,15 +203,13 @@ static ccl_status_t levels(job_t *job, bool joins, ccl_error_t *err) {
         for (uint32_t v = 0; v < topo->ndevices; v++)
             inside = inside && (level->device_part[v] != CCL_NONE ||
                                 !(topo->devices[v].multicast || topo->devices[v].reduce));
-        for (uint32_t p = 0; p < level->nparts && l > 0 && status == CCL_OK; p++) {
-            CCL_TRY_GOTO(border(job, level, p, true, joins, late, err), status, end);
-            status = border(job, level, p, false, joins, late, err);
-        }
+        if (l > 0)
+            status = borders(job, level, at, joins, late, err);
+        at += level->nparts;
         if (joins && whole && inside && level->nparts > 1 && status == CCL_OK)
             status = ccl_i_time_partition(job->ctx, job->cuts, level->nparts, level->part_of,
                                           level->device_part, err);
     }
-end:
     ccl_cut_levels_fini(&all);
     free(late);
     return status;
@@ -262,8 +285,11 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
             CCL_TRY(levels(job, false, err));
             CCL_TRY(lengths(job, err));
         }
+        if (demand->shape == CCL_BOUND_PAIRS)
+            return CCL_OK;
         job->pairs = demand->sent;
-        return demand->shape == CCL_BOUND_PAIRS ? CCL_OK : all_around(job, false, true, false, err);
+        CCL_TRY(all_around(job, false, true, false, err));
+        return demand->entering && demand->leaving ? levels(job, false, err) : CCL_OK;
     }
     for (int servers = 0; servers <= (topo->nservers > 1); servers++) {
         for (uint32_t r = 0; r < n; r++) {

@@ -15,10 +15,11 @@
 #include <string.h>
 
 /* Sizes where the user gives none; GPUs and transfers up to which candidates are simulated; times
-   over the cut that are near, off and far; by what part a second round must be faster. */
+   over the cut that are near, off and far; by what part a second round must be faster; GPUs up to
+   which greedy is tried, and where a searched plan waits for most of what it loses. */
 typedef struct policy {
     double size, transfers, near, off, far, margin;
-    uint32_t search_gpus, greedy_gpus;
+    uint32_t search_gpus, greedy_gpus, idle_gpus;
     double greedy_size, cut_bytes;
     double slack; /* part by which a plan must be faster than the former schedule's ways */
 } policy_t;
@@ -31,6 +32,7 @@ static const policy_t POLICY = {.size = 268435456,
                                 .margin = 0.008,
                                 .search_gpus = 64,
                                 .greedy_gpus = 8,
+                                .idle_gpus = 32,
                                 .greedy_size = 33554432,
                                 .cut_bytes = 262144,
                                 .slack = 0.009};
@@ -141,8 +143,10 @@ typedef struct job {
     ccl_i_av_net_t net;
     double size_bytes, transfers;   /* of the plan's schedule */
     uint32_t round;                 /* of the choice */
+    double beat_s;                  /* of the rounds before: the fastest */
     double bound_s, load_s, ways_s; /* of the plan: as in work.h */
     uint32_t way_hops;
+    bool searched;
     ccl_error_t why; /* there is no plan */
     ccl_i_av_warm_t warm;
     ccl_i_av_cold_t cold; /* beside `warm` */
@@ -207,8 +211,9 @@ static ccl_status_t planned(job_t *j, bool apart, bool heavy, ccl_schedule_t **o
         j->load_s = w.load_max_s;
         j->ways_s = w.ways_s;
         j->way_hops = w.way_hops;
+        j->searched = w.searched;
     }
-    if (apart && !w.searched) {
+    if (apart && !w.searched && !(heavy && j->net.reversed)) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the same as the first plan");
         goto end;
     }
@@ -236,41 +241,71 @@ typedef struct candidate {
 } candidate_t;
 
 static const candidate_t candidates[] = {
-    {NULL, true, {1e9, false}}, {NULL, true, {0.008, false}},    {NULL, true, {0, false}},
-    {NULL, true, {0, true}},    {NULL, false, {0, false}},       {"direct", false, {0, false}},
-    {"pxn", false, {0, false}}, {"pairwise", false, {0, false}},
+    {NULL, true, {1e9, false}}, {NULL, true, {0.008, false}}, {NULL, true, {0, false}},
+    {NULL, true, {0, true}},    {NULL, false, {0, false}},
 };
-/* How many of them are warm, and warm or planned; the first that looks at loads. */
-enum { WARM = 4, OURS = 5, LOADED = 1 };
-/* Where the fastest is not near the cuts: the plan again with other connections, which keeps links
-   busier being known from simulation only, and on few GPUs greedy. */
+/* How many of them are warm; the first that looks at loads. */
+enum { WARM = 4, LOADED = 1 };
+/* Then what only passes on. Where the fastest is not near the cuts: the plan again with other
+   connections, which keeps links busier being known from simulation only, and on few GPUs greedy.
+ */
+static const char *const baselines[] = {"direct", "pxn", "pairwise"};
 static const char *const seconds[] = {NULL, NULL, "greedy"};
 
-static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
-                         ccl_schedule_t **out, ccl_error_t *err) {
-    job_t *j = user;
+/* Whether its links, busy all the time, could end before `j->beat_s`. */
+static ccl_status_t may_win(job_t *j, const ccl_schedule_t *s, bool *out, ccl_error_t *err) {
+    double *load_s = calloc(j->net.nresources + (size_t)1, sizeof *load_s), most_s = 0;
+    ccl_status_t status = load_s ? ccl_i_av_load_schedule(&j->net, s, j->size_bytes, load_s, err)
+                                 : ccl_fail_nomem(err);
+    for (uint32_t r = 0; status == CCL_OK && r < j->net.nresources; r++)
+        most_s = fmax(most_s, load_s[r]);
+    free(load_s);
+    *out = most_s < j->beat_s;
+    return status;
+}
+
+/* Ours: former ways, the plan. */
+static ccl_status_t make_ours(job_t *j, uint32_t index, ccl_schedule_t **out, ccl_error_t *err) {
     const candidate_t *c = &candidates[index + (j->options->warm ? 0 : WARM)];
-    const char *name = j->round > 0 ? seconds[index] : c->name;
-    if (j->round > 0 && !name)
-        return planned(j, true, index == 0, out, NULL, err);
-    if (!name && c->warm)
+    if (c->warm)
         return ccl_i_av_warm_mix(&j->warm, &j->cold, &c->mix, out, err);
-    if (!name && j->cold.schedule) { /* made already; the mixes that need it come before */
+    if (j->cold.schedule) { /* made already; the mixes that need it come before */
         *out = j->cold.schedule;
         j->cold.schedule = NULL;
         return CCL_OK;
     }
-    if (!name) {
-        ccl_status_t status = planned(j, false, false, out, NULL, &j->why);
-        if (status != CCL_OK && err)
-            *err = j->why;
-        return status;
-    }
-    const ccl_synth_ops_t *ops = ccl_synth_find(name);
-    const char *why = NULL;
-    if (!ops->supports(j->topo, j->want, &why))
+    ccl_status_t status = planned(j, false, false, out, NULL, &j->why);
+    if (status != CCL_OK && err)
+        *err = j->why;
+    return status;
+}
+
+/* What must beat them; links that would be busy for too long say so before any simulation. */
+static ccl_status_t make_other(job_t *j, uint32_t index, const ccl_i_racer_t *with,
+                               ccl_schedule_t **out, ccl_error_t *err) {
+    const char *name = j->round == 1 ? baselines[index] : seconds[index], *why = NULL;
+    const ccl_synth_ops_t *ops = name ? ccl_synth_find(name) : NULL;
+    bool may = false;
+    if (ops && !ops->supports(j->topo, j->want, &why))
         return ccl_fail(err, CCL_UNSUPPORTED, "%s: %s", ops->name, why);
-    return ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err);
+    if (ops)
+        CCL_TRY(ops->synthesize(j->ctx, j->topo, with->routes, j->want, j->options, out, err));
+    else
+        CCL_TRY(planned(j, true, index == 0, out, NULL, err));
+    ccl_status_t status = may_win(j, *out, &may, err);
+    if (status == CCL_OK && !may)
+        status = ccl_fail(err, CCL_UNSUPPORTED, "its busiest link alone takes longer");
+    if (status != CCL_OK) {
+        ccl_schedule_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    job_t *j = user;
+    return j->round == 0 ? make_ours(j, index, out, err) : make_other(j, index, with, out, err);
 }
 
 /* Why the schedule is far from the cuts. `ours`: it is a plan, and no baseline. */
@@ -282,7 +317,11 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
     }
     if (time_s < POLICY.far * j->bound_s)
         return;
-    if (!ours)
+    if (!ours && time_s > POLICY.off * j->load_s)
+        ccl_origin_add(origin,
+                       "plans of alltoallv idle for at least %.0f %% of the time: latency, waiting",
+                       100 * (1 - j->load_s / time_s));
+    else if (!ours)
         ccl_origin_add(origin, "plans of alltoallv are slower");
     if (ours && time_s > POLICY.off * j->load_s)
         ccl_origin_add(origin, "which idles %.0f %% of the time: latency, waiting",
@@ -294,10 +333,33 @@ static void explain(const job_t *j, double time_s, bool ours, char *origin) {
         ccl_origin_add(origin, "better ways were not found, nor excluded");
 }
 
+/* Rounds after ours; ours: what is fastest is a plan. */
+static ccl_status_t run_others(job_t *j, ccl_i_race_t *race, bool *ours, ccl_error_t *err) {
+    /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
+    bool large = j->size_bytes >= POLICY.greedy_size;
+    race->give_up = true;
+    race->make_until_s = race->best.schedule ? race->make_until_s : 0;
+    j->round = 1;
+    j->beat_s = race->best.schedule ? race->best.time_s * (1 - race->margin) : INFINITY;
+    CCL_TRY(ccl_i_race_run(race, CCL_ARRAY_LEN(baselines), err));
+    *ours = race->best.index == CCL_NONE;
+    if (!race->best.schedule || race->best.time_s <= POLICY.near * j->bound_s)
+        return CCL_OK;
+    bool waits = j->searched && race->best.time_s > POLICY.far * j->load_s;
+    uint32_t most = waits ? POLICY.idle_gpus : POLICY.greedy_gpus;
+    bool greedy = large && j->net.n <= most;
+    j->round = 2;
+    race->margin = j->options->warm ? POLICY.slack : POLICY.margin;
+    j->beat_s = race->best.time_s * (1 - race->margin);
+    CCL_TRY(ccl_i_race_run(race, CCL_ARRAY_LEN(seconds) - !greedy, err));
+    *ours = race->best.index == CCL_NONE ? *ours : !seconds[race->best.index];
+    return CCL_OK;
+}
+
 static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
     double transfers = ccl_i_collective_transfers(j->want);
-    bool warm = j->options->warm != NULL, sized = j->options->size_bytes > 0;
-    uint32_t first = warm ? 0 : WARM, end = sized ? CCL_ARRAY_LEN(candidates) : OURS;
+    bool warm = j->options->warm != NULL, sized = j->options->size_bytes > 0, ours = true;
+    uint32_t first = warm ? 0 : WARM;
     if (transfers > POLICY.transfers || (!warm && !sized))
         return warm ? ccl_i_av_warm_mix(&j->warm, &j->cold, &candidates[LOADED].mix, out, err)
                     : planned(j, false, false, out, NULL, err);
@@ -313,18 +375,10 @@ static ccl_status_t choose(job_t *j, ccl_routes_t *routes, ccl_schedule_t **out,
                          .margin = warm ? POLICY.slack : 0};
     if (j->options->time_limit_s > 0)
         race.make_until_s = race.time_until_s = ccl_now_s() + j->options->time_limit_s;
-    ccl_status_t status = ccl_i_race_run(&race, end - first, err);
+    ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(candidates) - first, err);
+    if (status == CCL_OK && sized)
+        status = run_others(j, &race, &ours, err);
     double time_s = race.best.time_s;
-    bool ours = first + race.best.index < OURS;
-    if (status == CCL_OK && sized && race.best.schedule && time_s > POLICY.near * j->bound_s) {
-        j->round++;
-        race.margin = warm ? POLICY.slack : POLICY.margin;
-        /* Of less, other protocols than the race's are faster, and the choice may be wrong. */
-        bool greedy = j->net.n <= POLICY.greedy_gpus && j->size_bytes >= POLICY.greedy_size;
-        status = ccl_i_race_run(&race, CCL_ARRAY_LEN(seconds) - !greedy, err);
-        time_s = race.best.time_s;
-        ours = race.best.index == CCL_NONE ? ours : !seconds[race.best.index];
-    }
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
     if (status == CCL_OK) {

@@ -15,13 +15,22 @@
 enum { TICKS = 256, MOST_INNER_CHANNELS = 8, LANE_HOP = CCL_I_AV_INNER };
 /* Connections of a lane that has its even part of a NIC. */
 #define LANE_WEIGHT 2
+/* The same of a lane of reductions: what waits for its parts holds up less. */
+#define SUM_WEIGHT 4
 /* Much of an inner link, as a part of the time. */
 #define BUSY 0.05
 /* Where in the order relayed pieces begin: by then the first of them have come. */
 #define RELAYED_FROM 0.06
 /* Where what goes straight from its GPU to where it belongs begins: nothing waits for it. */
 #define STRAIGHT_FROM 0.996
+/* Sums inside servers end here, mirrored: what crosses is summed before them, on the same
+   connections, so that NICs have work early. */
+#define INSIDE_UPTO 0.3
 #define GOLDEN 0.6180339887498949
+
+static bool is_sum_first(const ccl_i_av_work_t *w) {
+    return w->net->reversed && !w->heavy;
+}
 
 /* ---------------------------------------------------------------- loads */
 
@@ -41,7 +50,7 @@ void ccl_i_av_load(ccl_i_av_work_t *w) {
     for (size_t i = 0; i < w->npieces; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         const ccl_i_av_item_t *item = &w->items[p->item];
-        uint32_t from = item->src, kind = 0;
+        uint32_t from = item->src, kind = is_sum_first(w);
         for (uint32_t k = 0; k < p->nhops; k++)
             ccl_i_av_add(net, &w->ways[p->way + k].uses, p->bytes, w->load_s);
         if (p->nhops > 0)
@@ -79,8 +88,8 @@ uint8_t ccl_i_av_channels(const ccl_i_av_work_t *w, const ccl_i_av_lane_t *lane,
                           uint32_t flows, uint32_t most) {
     const ccl_i_cluster_t *c = &w->net->cluster;
     bool inside = c->server[lane->src] == c->server[lane->dst];
-    uint32_t weight =
-        inside ? ccl_i_cluster_gpus(c, c->server[lane->src]) : LANE_WEIGHT * (c->nservers - 1);
+    uint32_t weight = inside ? ccl_i_cluster_gpus(c, c->server[lane->src])
+                             : (is_sum_first(w) ? SUM_WEIGHT : LANE_WEIGHT) * (c->nservers - 1);
     double part = bytes * lane->uses.slowest / w->load_max_s; /* of the time, alone on the link */
     double n = fmax(round(part * weight),
                     channels_for(bytes, w->load_max_s, lane->tb_Bps, MOST_INNER_CHANNELS));
@@ -153,6 +162,7 @@ static ccl_status_t choose_channels(ccl_i_av_work_t *w, ccl_error_t *err) {
 typedef struct emit {
     ccl_i_av_work_t *w;
     uint32_t chunk;  /* part in hand */
+    uint32_t more;   /* CCL_NONE, or the number of the next part among new ones */
     uint32_t turn;   /* spreads parts over channels */
     uint32_t server; /* of the source */
 } emit_t;
@@ -183,7 +193,7 @@ static void add_inner(emit_t *e, uint32_t a, uint32_t b, uint32_t kind, uint32_t
 static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
     const ccl_i_av_work_t *w = e->w;
     const ccl_i_av_item_t *item = &w->items[p->item];
-    uint32_t step = tick * w->stride, from = item->src, kind = 0;
+    uint32_t step = tick * w->stride, from = item->src, kind = is_sum_first(w);
     if (p->nhops > 0) {
         for (uint32_t k = 0; k < p->nhops; k++) {
             const ccl_i_av_lane_t *hop = &w->ways[p->way + k];
@@ -206,11 +216,11 @@ static void add_part(emit_t *e, const ccl_i_av_piece_t *p, uint32_t tick) {
         add_inner(e, from, w->dests[item->first_dest + k], kind, step + LANE_HOP + 1 + k);
 }
 
-/* Most transfers that the pieces can become, and the stride of a tick. */
-static size_t most_transfers(ccl_i_av_work_t *w) {
+/* Most transfers that pieces from `first` on can become, and the stride of a tick. */
+static size_t most_transfers(const ccl_i_av_work_t *w, size_t first, uint32_t *hops_out) {
     size_t most = 0;
     uint32_t hops = 0;
-    for (size_t i = 0; i < w->npieces; i++) {
+    for (size_t i = first; i < w->npieces; i++) {
         const ccl_i_av_piece_t *p = &w->pieces[i];
         uint32_t n = w->items[p->item].ndests, inner = w->net->relayed ? CCL_I_AV_INNER : 1;
         uint32_t here = p->nhops > 0 ? p->nhops : inner * (n + 1) + 1;
@@ -218,8 +228,7 @@ static size_t most_transfers(ccl_i_av_work_t *w) {
         hops = hops < LANE_HOP + 1 + n + inner ? LANE_HOP + 1 + n + inner : hops;
         most += (size_t)here * p->cuts;
     }
-    w->stride = hops;
-    w->nsteps = TICKS * w->stride;
+    *hops_out = hops;
     return most;
 }
 
@@ -251,12 +260,13 @@ static void add_piece(emit_t *e, size_t i) {
     bool straight = p->nhops == 1 || (lane && lane->src == item->src && item->ndests == 1 &&
                                       lane->dst == w->dests[item->first_dest]);
     double from = straight ? STRAIGHT_FROM : late ? RELAYED_FROM : 0;
+    double upto = p->lane == CCL_NONE && p->nhops == 0 && is_sum_first(w) ? INSIDE_UPTO : 1;
     double shift = (double)(i % 4096) * GOLDEN;
     shift -= floor(shift);
     for (uint32_t j = 0; j < p->cuts; j++) {
         double x = (j + shift) / p->cuts;
-        x = from + (1 - from) * x;
-        e->chunk = w->nsub[item->chunk] + p->sub + j;
+        x = from + (upto - from) * x;
+        e->chunk = e->more == CCL_NONE ? w->nsub[item->chunk] + p->sub + j : e->more++;
         e->turn = (uint32_t)i + j;
         e->server = w->net->cluster.server[item->src];
         add_part(e, p, (uint32_t)(x * TICKS));
@@ -264,9 +274,11 @@ static void add_piece(emit_t *e, size_t i) {
 }
 
 ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err) {
-    size_t most = most_transfers(w);
-    emit_t e = {.w = w};
-    uint32_t at = 0;
+    uint32_t at = 0, hops;
+    size_t most = most_transfers(w, 0, &hops);
+    emit_t e = {.w = w, .more = CCL_NONE};
+    w->stride = hops;
+    w->nsteps = TICKS * w->stride;
     CCL_TRY(choose_channels(w, err));
     if (!ccl_grow(&w->made, &w->cmade, most + 1, sizeof *w->made))
         return ccl_fail_nomem(err);
@@ -281,4 +293,23 @@ ccl_status_t ccl_i_av_emit(ccl_i_av_work_t *w, ccl_error_t *err) {
     for (size_t i = 0; i < w->npieces; i++)
         add_piece(&e, i);
     return sort(w, err);
+}
+
+static int by_step(const void *a, const void *b) {
+    const ccl_transfer_t *x = a, *y = b;
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return x->chunk < y->chunk ? -1 : x->chunk > y->chunk;
+}
+
+ccl_status_t ccl_i_av_emit_more(ccl_i_av_work_t *w, size_t first, ccl_error_t *err) {
+    uint32_t hops;
+    emit_t e = {.w = w, .more = 0};
+    if (!ccl_grow(&w->made, &w->cmade, most_transfers(w, first, &hops) + 1, sizeof *w->made))
+        return ccl_fail_nomem(err);
+    w->nmade = 0;
+    for (size_t i = first; i < w->npieces; i++)
+        add_piece(&e, i);
+    qsort(w->made, w->nmade, sizeof *w->made, by_step);
+    return CCL_OK;
 }

@@ -17,10 +17,13 @@ ccl_status_t ccl_i_av_work_init(ccl_i_av_work_t *w, ccl_i_av_net_t *net, ccl_err
     w->left = calloc(CCL_I_AV_LANES, sizeof *w->left);
     w->load_s = calloc(net->nresources + (size_t)1, sizeof *w->load_s);
     w->inner_bytes = calloc(2 * net->ninner + 1, sizeof *w->inner_bytes);
+    w->shed = calloc(net->nlanes + 1, sizeof *w->shed);
+    w->touched = calloc(pairs + 1, 1);
     w->inner_channels[0] = calloc(net->ninner + 1, 1);
     w->inner_channels[1] = calloc(net->ninner + 1, 1);
     if (!w->item_first || !w->piece_first || !w->share || !w->lane_bytes || !w->lane_channels ||
-        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] || !w->inner_channels[1])
+        !w->left || !w->load_s || !w->inner_bytes || !w->inner_channels[0] ||
+        !w->inner_channels[1] || !w->shed || !w->touched)
         return ccl_fail_nomem(err);
     for (uint32_t p = 0; p < pairs; p++)
         for (uint32_t l = net->lane_first[p]; l < net->lane_first[p + 1]; l++)
@@ -38,6 +41,7 @@ void ccl_i_av_work_fini(ccl_i_av_work_t *w) {
     free(w->left);
     free(w->load_s);
     free(w->border);
+    free(w->crossed);
     free(w->inner_bytes);
     free(w->pieces);
     free(w->piece_first);
@@ -51,6 +55,15 @@ void ccl_i_av_work_fini(ccl_i_av_work_t *w) {
     free(w->lane_channels);
     free(w->inner_channels[0]);
     free(w->inner_channels[1]);
+    free(w->item_piece);
+    free(w->piece_next);
+    free(w->shed);
+    free(w->touched);
+    free(w->shift);
+    free(w->number);
+    free(w->fresh);
+    free(w->fresh_number);
+    free(w->room);
     memset(w, 0, sizeof *w);
 }
 
@@ -172,31 +185,84 @@ ccl_status_t ccl_i_av_items_collective(ccl_i_av_work_t *w, const ccl_collective_
 
 /* ---------------------------------------------------------------- cuts */
 
+/*
+ * Whether an item's chunk crosses the border of a part for the first time. A chunk for several
+ * servers is several items, and may leave its own part, and enter others, once. Of more parts than
+ * there are bits its first item alone counts, at least where one part may have several servers.
+ */
+static bool crosses(ccl_i_av_work_t *w, const ccl_i_av_item_t *item, uint32_t v, uint32_t part,
+                    bool out) {
+    if (item->nth == 0)
+        return true;
+    if (w->net->levels.levels[v].nparts > 64)
+        return item->nth == 1 || (!out && v < 2 && w->net->contiguous);
+    uint64_t bit = (uint64_t)1 << part;
+    bool first = !(w->crossed[item->chunk] & bit);
+    w->crossed[item->chunk] |= bit;
+    return first;
+}
+
+static ccl_status_t cut_room(ccl_i_av_work_t *w, uint32_t nparts, bool *shared, ccl_error_t *err) {
+    *shared = false;
+    for (size_t i = 0; i < w->nitems && !*shared; i++)
+        *shared = w->items[i].nth > 0;
+    if (!ccl_grow(&w->border, &w->cborder, 2 * (size_t)nparts, sizeof *w->border) ||
+        (*shared &&
+         !ccl_grow(&w->crossed, &w->ccrossed, w->nchunks + (size_t)1, sizeof *w->crossed)))
+        return ccl_fail_nomem(err);
+    return CCL_OK;
+}
+
+/* What leaves and enters the parts of a level. */
+static void count_shared(ccl_i_av_work_t *w, uint32_t v, double *out, double *in) {
+    const ccl_cut_level_t *level = &w->net->levels.levels[v];
+    for (size_t i = 0; i < w->nitems; i++) {
+        const ccl_i_av_item_t *item = &w->items[i];
+        uint32_t from = level->part_of[item->src], last = from;
+        bool leaves = false;
+        for (uint32_t k = 0; k < item->ndests; k++) {
+            uint32_t to = level->part_of[w->dests[item->first_dest + k]];
+            if (to != last && to != from && to != CCL_NONE && crosses(w, item, v, to, false))
+                in[to] += item->bytes;
+            leaves |= to != from;
+            last = to;
+        }
+        if (leaves && from != CCL_NONE && crosses(w, item, v, from, true))
+            out[from] += item->bytes;
+    }
+}
+
+/* The same of items for one GPU each, which are many. */
+static void count_plain(const ccl_i_av_work_t *w, uint32_t v, double *out, double *in) {
+    const uint32_t *part_of = w->net->levels.levels[v].part_of;
+    for (size_t i = 0; i < w->nitems; i++) {
+        const ccl_i_av_item_t *item = &w->items[i];
+        uint32_t from = part_of[item->src], to = part_of[w->dests[item->first_dest]];
+        if (from == to)
+            continue;
+        if (to != CCL_NONE)
+            in[to] += item->bytes;
+        if (from != CCL_NONE)
+            out[from] += item->bytes;
+    }
+}
+
 ccl_status_t ccl_i_av_cuts(ccl_i_av_work_t *w, ccl_error_t *err) {
     const ccl_i_av_net_t *net = w->net;
+    bool shared;
     w->bound_s = 0;
     w->cut = "nothing";
     for (uint32_t v = 0; v < net->levels.nlevels; v++) {
         const ccl_cut_level_t *level = &net->levels.levels[v];
-        if (!ccl_grow(&w->border, &w->cborder, 2 * (size_t)level->nparts, sizeof *w->border))
-            return ccl_fail_nomem(err);
+        CCL_TRY(cut_room(w, level->nparts, &shared, err));
         double *out = w->border, *in = w->border + level->nparts;
         memset(out, 0, 2 * (size_t)level->nparts * sizeof *out);
-        for (size_t i = 0; i < w->nitems; i++) {
-            const ccl_i_av_item_t *item = &w->items[i];
-            uint32_t from = level->part_of[item->src], last = from;
-            bool leaves = false, counts = item->nth < 2 || (v < 2 && net->contiguous);
-            for (uint32_t k = 0; k < item->ndests; k++) {
-                uint32_t to = level->part_of[w->dests[item->first_dest + k]];
-                if (counts && to != last && to != from && to != CCL_NONE)
-                    in[to] += item->bytes;
-                leaves |= to != from;
-                last = to;
-            }
-            /* A chunk for several servers may leave its own, and enter others, once. */
-            if (leaves && from != CCL_NONE && item->nth < 2)
-                out[from] += item->bytes;
-        }
+        if (shared)
+            memset(w->crossed, 0, w->nchunks * sizeof *w->crossed);
+        if (shared || w->ndests != w->nitems)
+            count_shared(w, v, out, in);
+        else
+            count_plain(w, v, out, in);
         for (uint32_t p = 0; p < level->nparts; p++) {
             double up = net->reversed ? level->in_Bps[p] : level->out_Bps[p];
             double down = net->reversed ? level->out_Bps[p] : level->in_Bps[p];

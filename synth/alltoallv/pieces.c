@@ -136,26 +136,28 @@ static double most_bytes(const ccl_i_av_work_t *w, const ccl_i_av_piece_t *p) {
     return w->load_max_s / slow / (p->nhops == 0 ? CUTS : w->heavy ? HEAVY_CUTS : SEARCHED_CUTS);
 }
 
+void ccl_i_av_cut_piece(ccl_i_av_work_t *w, ccl_i_av_piece_t *p) {
+    const ccl_i_av_item_t *item = &w->items[p->item];
+    bool relayed = is_relayed(w, p);
+    w->relayed_bytes += relayed ? p->bytes : 0;
+    double most = fmax(w->cut_bytes, most_bytes(w, p));
+    most *= relayed ? 1 : STRAIGHT;
+    p->cuts = item->whole ? 1 : (uint32_t)fmax(1, ceil(p->bytes / most - 1e-9));
+    if (item->nth == 2) {
+        p->sub = 0;
+        return;
+    }
+    p->sub = w->nsub[item->chunk];
+    w->nsub[item->chunk] += p->cuts;
+}
+
 ccl_status_t ccl_i_av_cut(ccl_i_av_work_t *w, ccl_error_t *err) {
     if (!ccl_grow(&w->nsub, &w->cnsub, w->nchunks + (size_t)1, sizeof *w->nsub))
         return ccl_fail_nomem(err);
     memset(w->nsub, 0, (w->nchunks + (size_t)1) * sizeof *w->nsub);
     w->relayed_bytes = 0;
-    for (size_t i = 0; i < w->npieces; i++) {
-        ccl_i_av_piece_t *p = &w->pieces[i];
-        const ccl_i_av_item_t *item = &w->items[p->item];
-        bool relayed = is_relayed(w, p);
-        w->relayed_bytes += relayed ? p->bytes : 0;
-        double most = fmax(w->cut_bytes, most_bytes(w, p));
-        most *= relayed ? 1 : STRAIGHT;
-        p->cuts = item->whole ? 1 : (uint32_t)fmax(1, ceil(p->bytes / most - 1e-9));
-        if (item->nth == 2) {
-            p->sub = 0;
-            continue;
-        }
-        p->sub = w->nsub[item->chunk];
-        w->nsub[item->chunk] += p->cuts;
-    }
+    for (size_t i = 0; i < w->npieces; i++)
+        ccl_i_av_cut_piece(w, &w->pieces[i]);
     return CCL_OK;
 }
 

@@ -12,9 +12,13 @@
 #define SEARCH_GPUS 64u
 /* A plan is searched for where the first one is further from the cuts than this. */
 #define SEARCH_FROM 1.02
-/* A changed matrix keeps the last plan's ways while no link is loaded more than this over the cuts.
- */
-#define CHANGED 0.03
+/* Searched ways by which more of the bytes are relayed get `heavy` connections: what waits for
+   several hops loses less then, on average of random clusters. */
+#define HEAVY_FROM 0.7
+/* A changed matrix keeps the last plan's ways while no link is loaded more than this over what the
+   last plan made from the start reached; links are evened out until it is a part of that. */
+#define CHANGED 0.005
+#define EVEN 0.4
 
 struct ccl_alltoallv {
     ccl_alltoallv_options_t options;
@@ -28,10 +32,12 @@ struct ccl_alltoallv {
     uint32_t *lists, *list_first, *list_at; /* custom_chunks, custom_first and the filling of it */
     uint32_t *room;
     size_t cchunks, clists, croom;
-    size_t nblocks; /* of the matrix that have bytes and move */
-    bool planned;   /* work and schedule are a plan */
+    size_t nblocks;     /* of the matrix that have bytes and move */
+    bool planned;       /* work and schedule are a plan */
+    size_t most_pieces; /* that it may have until it is made again */
+    double reached;     /* by the last plan made from the start: over the cuts */
     double changed_bytes;
-    uint32_t changed_pairs; /* of servers */
+    uint32_t changed_pairs, replanned; /* of servers */
 };
 
 ccl_status_t ccl_alltoallv_create(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -212,31 +218,27 @@ static ccl_status_t plan_anew(ccl_alltoallv_t *p, const double *bytes, double la
     ccl_i_av_work_t *w = &p->work;
     uint32_t most = p->options.search_gpus ? p->options.search_gpus : SEARCH_GPUS;
     p->planned = false;
+    w->heavy = false;
     CCL_TRY(ccl_i_av_items_matrix(w, bytes, err));
     CCL_TRY(ccl_i_av_ways(w, most != CCL_NONE && p->net.n <= most, err));
+    if (w->searched && w->relayed_bytes > HEAVY_FROM * w->moved_bytes)
+        CCL_TRY(ccl_i_av_make_heavy(w, err));
     CCL_TRY(ccl_i_av_emit(w, err));
+    CCL_TRY(ccl_i_av_even_room(w, err));
     CCL_TRY(assemble(p, bytes, largest, err));
     CCL_TRY(verify(p, err));
+    p->most_pieces = w->npieces + ccl_i_av_spare(w->npieces);
+    p->reached = w->late ? 1 : fmax(1, w->load_max_s / w->bound_s);
     p->planned = true;
     return CCL_OK;
 }
 
-/*
- * The last plan for another matrix: each block keeps its ways and what part of it takes which. The
- * transfers stay as they are, and so does their proof, as long as the same blocks have bytes.
- * False: others have, or links would be loaded too unevenly.
- */
-static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double largest, bool *out,
-                              ccl_error_t *err) {
+/* Blocks get their new bytes, and their pieces in proportion. */
+static void scale(ccl_alltoallv_t *p, const double *bytes) {
     ccl_i_av_work_t *w = &p->work;
-    double within = p->options.changed > 0 ? p->options.changed : CHANGED, sum = 0, moved = 0;
     uint32_t pairs = p->net.nservers * p->net.nservers;
-    *out = p->planned && p->nblocks == w->nitems;
+    double sum = 0, moved = 0;
     p->changed_pairs = 0;
-    for (uint32_t i = 0; *out && i < w->nitems; i++)
-        *out = bytes[w->items[i].chunk] > 0;
-    if (!*out)
-        return CCL_OK;
     for (uint32_t pair = 0; pair < pairs; pair++) {
         double before = moved;
         for (uint32_t i = w->item_first[pair]; i < w->item_first[pair + 1]; i++) {
@@ -252,13 +254,45 @@ static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double la
         w->pieces[i].bytes *= w->items[w->pieces[i].item].factor;
     w->moved_bytes = sum;
     p->changed_bytes = moved;
-    ccl_i_av_load(w);
-    CCL_TRY(ccl_i_av_cuts(w, err));
-    *out = w->load_max_s <= (1 + within) * w->bound_s;
+}
+
+/*
+ * The last plan for another matrix: each block keeps its ways and what part of it takes which, but
+ * for what links would carry too much. The transfers stay as they are, and so does their proof, as
+ * long as the same blocks have bytes. False: others have, or links would be loaded too unevenly.
+ */
+static ccl_status_t keep_ways(ccl_alltoallv_t *p, const double *bytes, double largest, bool *out,
+                              ccl_error_t *err) {
+    ccl_i_av_work_t *w = &p->work;
+    double within = p->options.changed > 0 ? p->options.changed : CHANGED;
+    size_t first = w->npieces;
+    *out = p->planned && p->nblocks == w->nitems;
+    for (uint32_t i = 0; *out && i < w->nitems; i++)
+        *out = bytes[w->items[i].chunk] > 0;
+    p->replanned = 0;
     if (!*out)
         return CCL_OK;
-    share_chunks(p, bytes, largest);
-    p->coll.natural_bytes = largest;
+    p->planned = false; /* on the way to another */
+    scale(p, bytes);
+    ccl_i_av_load(w);
+    CCL_TRY(ccl_i_av_cuts(w, err));
+    double base_s = p->reached * w->bound_s;
+    if (w->load_max_s > (1 + within) * base_s) {
+        CCL_TRY(ccl_i_av_even(w, (1 + EVEN * within) * base_s, (1 + within) * base_s, err));
+        for (uint32_t k = 0; k < p->net.nservers * p->net.nservers; k++)
+            p->replanned += w->touched[k];
+    }
+    *out = w->load_max_s <= (1 + within) * base_s && w->npieces <= p->most_pieces;
+    if (!*out)
+        return CCL_OK;
+    if (w->npieces > first) {
+        CCL_TRY(ccl_i_av_add_pieces(w, first, err));
+        CCL_TRY(assemble(p, bytes, largest, err));
+    } else {
+        share_chunks(p, bytes, largest);
+        p->coll.natural_bytes = largest;
+    }
+    p->planned = true;
     return CCL_OK;
 }
 
@@ -278,7 +312,7 @@ ccl_status_t ccl_alltoallv_plan(ccl_alltoallv_t *p, const double *bytes, double 
         CCL_TRY(plan_anew(p, bytes, largest, err));
     if (report) {
         ccl_i_av_tell(w, report);
-        report->replanned = kept ? 0 : report->pairs;
+        report->replanned = kept ? p->replanned : report->pairs;
         report->changed_pairs = kept ? p->changed_pairs : report->pairs;
         report->changed = first || w->moved_bytes <= 0 ? 1 : p->changed_bytes / w->moved_bytes;
     }

@@ -20,8 +20,9 @@ typedef struct ccl_alltoallv ccl_alltoallv_t;
 typedef struct ccl_alltoallv_options {
     size_t size;
     double cut_bytes; /**< parts that are relayed are not cut below this; 0: 256 KiB */
-    double changed;   /**< a changed matrix keeps the last plan's ways while no link is loaded by
-                           more than this share over the tightest cut; 0: 0.03 */
+    double changed;   /**< a changed matrix keeps the last plan's ways, evened out where links need
+                           it, while none is loaded by more than this share over what the last plan
+                           made from the start reached over the tightest cut; 0: 0.005 */
     uint32_t search_gpus; /**< clusters of at most this many GPUs are searched way by way where the
                                first plan is far from the bound; 0: 64; CCL_NONE: never */
 } ccl_alltoallv_options_t;
@@ -41,7 +42,7 @@ typedef struct ccl_alltoallv_report {
     double relayed;         /**< share of the bytes that pass another GPU */
     uint32_t pairs;         /**< of servers, and servers within, that have traffic */
     uint32_t changed_pairs; /**< of these: traffic is another than in the last plan's matrix */
-    uint32_t replanned;     /**< of these: ways chosen again. None, or all */
+    uint32_t replanned;     /**< of these: some bytes take other ways than in the last plan */
     double changed; /**< bytes that changed, over all bytes; 1 in a first plan, and where other
                          blocks have bytes than before */
 } ccl_alltoallv_report_t;

@@ -28,6 +28,8 @@ enum {
 /* Aim over the cuts; a round gains if the load falls by this part. */
 #define AIM 1.008
 #define GAIN 1e-3
+/* Over the cuts: longer ways are tried. */
+#define FAR 1.1
 /* A hop more costs as much as this share of a byte's time on an empty link. */
 #define HOP_PRICE 1e-3
 /* A link at a later hop of a way begins later, by this share of the time: it gets that much less.
@@ -40,7 +42,8 @@ struct ccl_i_av_search {
     uint32_t *hop_at;      /* [n n] first hop of a pair */
     size_t nhops, chops;
     ccl_i_av_way_t *ways; /* [nitems][MOST_WAYS]; bytes 0: none */
-    size_t cways;
+    ccl_i_av_way_t *kept; /* likewise, of a search before */
+    size_t cways, ckept;
     double *price, *distance; /* [nhops], [(CCL_I_AV_HOPS + 1) n] */
     uint32_t *from; /* [(CCL_I_AV_HOPS + 1) n] hop by which a GPU is reached in that many hops */
     double *load_s, *toll; /* [nresources]; toll: price of a byte */
@@ -58,6 +61,7 @@ void ccl_i_av_search_fini(ccl_i_av_search_t *s) {
     free(s->hop_first);
     free(s->hop_at);
     free(s->ways);
+    free(s->kept);
     free(s->price);
     free(s->distance);
     free(s->from);
@@ -515,6 +519,42 @@ static ccl_status_t take(ccl_i_av_work_t *w, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/*
+ * Longer ways: from where the search stands, and where that is not enough on more than a few GPUs,
+ * from the start. The better one is kept.
+ */
+static ccl_status_t search_longer(ccl_i_av_work_t *w, double *found_s, ccl_error_t *err) {
+    ccl_i_av_search_t *s = w->search;
+    size_t bytes = MOST_WAYS * w->nitems * sizeof *s->ways;
+    w->way_hops = CCL_I_AV_HOPS;
+    *found_s = descend(w);
+    if (*found_s <= FAR * w->bound_s || w->net->n <= FEW_GPUS || ccl_i_av_is_late(w))
+        return CCL_OK;
+    if (!ccl_grow(&s->kept, &s->ckept, MOST_WAYS * w->nitems + 1, sizeof *s->kept))
+        return ccl_fail_nomem(err);
+    memcpy(s->kept, s->ways, bytes);
+    memset(s->ways, 0, bytes);
+    memset(s->load_s, 0, w->net->nresources * sizeof *s->load_s);
+    CCL_TRY(start_empty(w, err));
+    double again_s = descend(w);
+    if (again_s < *found_s) {
+        *found_s = again_s;
+        return CCL_OK;
+    }
+    memcpy(s->ways, s->kept, bytes);
+    memset(s->load_s, 0, w->net->nresources * sizeof *s->load_s);
+    for (size_t k = 0; k < MOST_WAYS * w->nitems; k++)
+        if (s->ways[k].bytes > 0)
+            load_way(w, &s->ways[k], s->ways[k].bytes);
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_av_make_heavy(ccl_i_av_work_t *w, ccl_error_t *err) {
+    w->heavy = true;
+    CCL_TRY(take(w, err));
+    return ccl_i_av_cut(w, err);
+}
+
 ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
     bool whole = false, lacking = w->net->lacking;
     for (uint32_t i = 0; i < w->nitems; i++) {
@@ -539,6 +579,8 @@ ccl_status_t ccl_i_av_search(ccl_i_av_work_t *w, ccl_error_t *err) {
     }
     CCL_TRY(start(w, err));
     double found_s = whole ? greatest(w) : descend(w); /* which takes bytes from blocks */
+    if (!whole && found_s > FAR * w->bound_s && w->way_hops < CCL_I_AV_HOPS)
+        CCL_TRY(search_longer(w, &found_s, err));
     if (w->prove && !whole)
         prove(w, found_s);
     if (!lacking && !w->apart && found_s > 0.99 * w->load_max_s)

@@ -2,15 +2,31 @@
 /*
  * How near alltoallv comes to the bound on random clusters with random traffic of 256 MB a GPU:
  * every schedule is verified, and none is above 1.25 of the bound without saying why. Never slower
- * than direct, pxn, pairwise and, on smaller clusters, greedy.
+ * than direct, pxn, pairwise and, on smaller clusters, greedy: by night one in 20 is held to that.
+ * CCL_SEED=N begins with another seed, CCL_ROUNDS=N does as many, and then nothing else is run.
  */
 #include "random_traffic.h"
 
-enum { ROUNDS = 100, NIGHTLY_ROUNDS = 100000, GREEDY_GPUS = 8, MOST_GPUS = 32 };
+#include <stdarg.h>
+
+enum {
+    ROUNDS = 100,
+    NIGHTLY_ROUNDS = 100000,
+    BESIDE = 20,
+    GREEDY_GPUS = 8,
+    MOST_GPUS = 32,
+    MOST_FAULTS = 10
+};
 
 /* Origins of what is further away say one of these. */
 static const char *const reasons[] = {"of the time: latency, waiting", "no ways of up to",
                                       "better ways were not found", "no plan of alltoallv"};
+
+static ccl_ctx_t one_thread(void) {
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ctx.threads = 1;
+    return ctx;
+}
 
 static bool has_reason(const char *origin) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(reasons); i++)
@@ -24,15 +40,29 @@ typedef struct near {
     const char *what; /* traffic */
     ccl_topology_t *topo;
     ccl_collective_t *want;
-    ccl_schedule_t *schedule;
-    double time_s;
+    ccl_schedule_t *schedule; /* NULL: the first fault says why */
+    double time_s, gap;       /* gap: over the bound */
+    char fault[1024];         /* the first; "": none */
 } near_t;
+
+__attribute__((format(printf, 2, 3))) static void fault(near_t *c, const char *format, ...) {
+    va_list args;
+    if (c->fault[0])
+        return;
+    int n =
+        snprintf(c->fault, sizeof c->fault, "seed %llu: %.100s, %s: ", (unsigned long long)c->seed,
+                 c->topo->name, c->what);
+    va_start(args, format);
+    vsnprintf(c->fault + n, sizeof c->fault - (size_t)n, format, args);
+    va_end(args);
+}
 
 static void near_init(near_t *c, uint64_t seed) {
     ccl_rng_t rng;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_verdict_t verdict;
+    const ccl_ctx_t one = one_thread();
     *c = (near_t){.seed = seed};
     ccl_rng_init(&rng, seed * 7919);
     c->topo = random_cluster(&rng, MOST_GPUS);
@@ -40,11 +70,14 @@ static void near_init(near_t *c, uint64_t seed) {
     c->want = demand_of(bytes, c->topo->nranks);
     free(bytes);
     options.size_bytes = c->want->natural_bytes;
-    ck_assert_msg(ccl_synthesize(NULL, "alltoallv", c->topo, NULL, c->want, &options, &c->schedule,
-                                 &err) == CCL_OK,
-                  "seed %llu: %s: %s", (unsigned long long)seed, c->topo->name, err.text);
+    if (ccl_synthesize(&one, "alltoallv", c->topo, NULL, c->want, &options, &c->schedule, &err) !=
+        CCL_OK) {
+        fault(c, "%s", err.text);
+        return;
+    }
     ck_assert(ccl_schedule_verify(NULL, c->schedule, &verdict, &err) == CCL_OK);
-    ck_assert_msg(verdict.valid, "seed %llu: %s", (unsigned long long)seed, verdict.fault.text);
+    if (!verdict.valid)
+        fault(c, "%s", verdict.fault.text);
     c->time_s = time_of(c->topo, c->schedule, "alltoallv", options.size_bytes);
 }
 
@@ -54,82 +87,105 @@ static void near_fini(near_t *c) {
     ccl_topology_destroy(c->topo);
 }
 
-/* @return  time over the bound. */
-static double check_bound(const near_t *c) {
+static void check_bound(near_t *c) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
     ccl_bound_t bound;
+    const char *origin = c->schedule->origin;
     options.size_bytes = c->want->natural_bytes;
-    ck_assert_msg(ccl_bound(NULL, c->topo, c->want, &options, &bound, &err) == CCL_OK, "%s",
-                  err.text);
-    double gap = c->time_s / bound.time_s;
-    ck_assert_msg(gap > 1 - 1e-9, "seed %llu: faster than the bound", (unsigned long long)c->seed);
-    ck_assert_msg(gap <= 1.25 || has_reason(c->schedule->origin),
-                  "seed %llu: %s, %s: %.3f of the bound, and no reason: %s",
-                  (unsigned long long)c->seed, c->topo->name, c->what, gap, c->schedule->origin);
+    if (ccl_bound(NULL, c->topo, c->want, &options, &bound, &err) != CCL_OK) {
+        fault(c, "%s", err.text);
+        return;
+    }
+    c->gap = c->time_s / bound.time_s;
     ccl_bound_fini(&bound);
-    const char *least = strstr(c->schedule->origin, "no ways of up to"),
-               *link = strstr(c->schedule->origin, "busiest link ");
+    if (!(c->gap > 1 - 1e-9))
+        fault(c, "%.9f of the bound", c->gap);
+    if (c->gap > 1.25 && !has_reason(origin))
+        fault(c, "%.3f of the bound, and no reason: %s", c->gap, origin);
+    const char *least = strstr(origin, "no ways of up to"), *link = strstr(origin, "busiest link ");
     if (least && link) /* what is proven to be the least is no more than what is reached */
-        ck_assert_msg(strtod(strstr(least, "below ") + 6, NULL) <= strtod(link + 13, NULL) + 0.02,
-                      "seed %llu: %s", (unsigned long long)c->seed, c->schedule->origin);
-    return gap;
+        if (strtod(strstr(least, "below ") + 6, NULL) > strtod(link + 13, NULL) + 0.02)
+            fault(c, "more than is reached: %s", origin);
 }
 
 /* @param way  whose way of lowering; times of schedules that are lowered otherwise differ more. */
-static void check_other(const near_t *c, const char *name, const char *way, double most) {
+static void check_other(near_t *c, const char *name, const char *way, double most) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_schedule_t *s = NULL;
+    const ccl_ctx_t one = one_thread();
     options.size_bytes = c->want->natural_bytes;
-    ccl_status_t status = ccl_synthesize(NULL, name, c->topo, NULL, c->want, &options, &s, &err);
-    ck_assert_msg(status == CCL_OK || status == CCL_UNSUPPORTED, "seed %llu: %s: %s",
-                  (unsigned long long)c->seed, name, err.text);
+    ccl_status_t status = ccl_synthesize(&one, name, c->topo, NULL, c->want, &options, &s, &err);
+    if (status != CCL_OK && status != CCL_UNSUPPORTED)
+        fault(c, "%s: %s", name, err.text);
     if (status == CCL_OK) {
         double time_s = time_of(c->topo, s, way, options.size_bytes);
-        ck_assert_msg(c->time_s <= most * time_s, "seed %llu: %s, %s: %.3f of %s's time; %s",
-                      (unsigned long long)c->seed, c->topo->name, c->what, c->time_s / time_s, name,
-                      c->schedule->origin);
+        if (!(c->time_s <= most * time_s))
+            fault(c, "%.3f of %s's time; %s", c->time_s / time_s, name, c->schedule->origin);
     }
     ccl_schedule_destroy(s);
 }
 
-/** @return  time over the bound. */
-static double one_round(uint64_t seed) {
+/* @param beside  others, too. @param fault_out  "": none. @return  time over the bound. */
+static double one_round(uint64_t seed, bool beside, char fault_out[1024]) {
     static const char *const others[] = {"direct", "pxn", "pairwise"};
     near_t c;
     near_init(&c, seed);
-    double gap = check_bound(&c);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(others); i++)
+    if (c.schedule)
+        check_bound(&c);
+    for (size_t i = 0; c.schedule && beside && i < CCL_ARRAY_LEN(others); i++)
         check_other(&c, others[i], others[i], 1.01);
-    if (c.topo->nranks <= GREEDY_GPUS) {
+    if (c.schedule && beside && c.topo->nranks <= GREEDY_GPUS) {
         check_other(&c, "greedy", "alltoallv", 1.01);
         check_other(&c, "greedy", "greedy", 1.05);
     }
+    memcpy(fault_out, c.fault, sizeof c.fault);
     near_fini(&c);
-    return gap;
+    return c.gap;
 }
 
+static uint64_t number_of(const char *variable, uint64_t otherwise) {
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+/* Faults do not end it: after a night all of them are known. */
 START_TEST(near_the_bound_and_never_behind) {
-    uint32_t rounds = nightly() ? NIGHTLY_ROUNDS : ROUNDS, far = 0;
+    uint32_t rounds = (uint32_t)number_of("CCL_ROUNDS", nightly() ? NIGHTLY_ROUNDS : ROUNDS);
+    uint32_t far = 0, beside = 0, faults = 0;
     double sum = 0;
-    uint64_t first = getenv("CCL_SEED") ? strtoull(getenv("CCL_SEED"), NULL, 0) : 1;
+    uint64_t first = number_of("CCL_SEED", 1);
     for (uint64_t seed = first; seed < first + rounds; seed++) {
-        double gap = one_round(seed);
+        char why[1024];
+        bool others = !nightly() || seed % BESIDE == 0;
+        double gap = one_round(seed, others, why);
         sum += gap;
         far += gap > 1.25;
+        beside += others;
+        faults += why[0] != 0;
+        if (why[0] && faults <= MOST_FAULTS)
+            fprintf(stderr, "%s\n", why);
     }
+    printf("seeds %llu to %llu: %u done, %u beside others, %u faults; %.4f of the bound on "
+           "average, %u above 1.25 say why\n",
+           (unsigned long long)first, (unsigned long long)(first + rounds - 1), rounds, beside,
+           faults, sum / rounds, far);
+    ck_assert_uint_eq(faults, 0);
     ck_assert_msg(sum / rounds < 1.06 && far <= rounds / 20, "mean %.3f of the bound, %u of %u far",
                   sum / rounds, far, rounds);
 }
 END_TEST
 
-/* Found by night: rates above what a link has, and chunks that greedy sent on in the step in which
- * they came. */
+/* Found by night: rates above what a link has, chunks that greedy sent on in the step in which they
+ * came, and no reason where `direct` beats plans that wait. */
 START_TEST(what_failed_once) {
-    static const uint64_t seeds[] = {325, 1452, 3018};
-    for (size_t i = 0; i < CCL_ARRAY_LEN(seeds); i++)
-        one_round(seeds[i]);
+    static const uint64_t seeds[] = {325, 1452, 3018, 5506483};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(seeds); i++) {
+        char why[1024];
+        one_round(seeds[i], true, why);
+        ck_assert_str_eq(why, "");
+    }
 }
 END_TEST
 
@@ -146,7 +202,7 @@ START_TEST(plans_are_as_near_as_they_were) {
         {"mi300x-x8*4", NULL, 1.005, 1.012, 1.009},
         {"dgx-h100*4", "degrade:nic:0=50%", 1.001, 1.02, 1.001},
         {"servers:2 gpus:4 nvswitch=100GB/s nics:3x100GB/s", NULL, 1.055, 1.21, 1.008},
-        {"mi250-x16*2", NULL, 1.17, 1.185, 1.3},
+        {"mi250-x16*2", NULL, 1.14, 1.11, 1.23},
     };
     for (size_t i = 0; i < 3 * CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *made = topology(rows[i / 3].spec), *edited = NULL;
@@ -197,10 +253,47 @@ START_TEST(a_second_round_mends_what_waits) {
     ck_assert(ccl_synthesize(NULL, "alltoallv", topo, NULL, c.want, &options, &c.schedule, NULL) ==
               CCL_OK);
     c.time_s = time_of(topo, c.schedule, "alltoallv", options.size_bytes);
-    ck_assert_double_le(check_bound(&c), 1.1);
+    check_bound(&c);
+    ck_assert_str_eq(c.fault, "");
+    ck_assert_double_le(c.gap, 1.1);
     near_fini(&c);
 }
 END_TEST
 
-RUN_TESTS(what_failed_once, plans_are_as_near_as_they_were, a_second_round_mends_what_waits,
-          near_the_bound_and_never_behind)
+/* Few tokens to skewed experts, and back: 1.11 of the bound where sums that stay in a server are
+   formed beside those that cross. */
+START_TEST(combine_is_as_near_as_dispatch) {
+    for (int back = 0; back < 2; back++) {
+        ccl_topology_t *made = topology("dgx-h100*4");
+        near_t c = {.topo = links_alone(made), .what = back ? "combine" : "dispatch"};
+        ccl_moe_options_t moe = CCL_MOE_OPTIONS_INIT;
+        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+        moe.tokens = 64;
+        moe.skew = "zipf:0.8";
+        moe.combine = back;
+        ck_assert(ccl_moe_demand(c.topo, &moe, &c.want, NULL, NULL) == CCL_OK);
+        options.size_bytes = c.want->natural_bytes;
+        ck_assert(ccl_synthesize(NULL, "alltoallv", c.topo, NULL, c.want, &options, &c.schedule,
+                                 NULL) == CCL_OK);
+        c.time_s = time_of(c.topo, c.schedule, "alltoallv", options.size_bytes);
+        check_bound(&c);
+        ck_assert_str_eq(c.fault, "");
+        ck_assert_msg(c.gap < 1.05, "%s: %.3f of the bound", c.what, c.gap);
+        near_fini(&c);
+        ccl_topology_destroy(made);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {near_the_bound_and_never_behind, what_failed_once,
+                                  combine_is_as_near_as_dispatch, plans_are_as_near_as_they_were,
+                                  a_second_round_mends_what_waits};
+    TCase *cases = tcase_create("all");
+    Suite *suite = suite_create(__FILE__);
+    size_t n = getenv("CCL_ROUNDS") ? 1 : CCL_ARRAY_LEN(tests);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test(cases, tests[i]);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}

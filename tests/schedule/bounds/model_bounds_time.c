@@ -138,10 +138,42 @@ START_TEST(closed_forms) {
 }
 END_TEST
 
+/* What several GPUs of a server want, or sum, crosses its border once: 200 KB by 20 GB/s, of use
+   from 0 us to 4 us before the end. */
+START_TEST(shared_and_reduced_chunks_cross_borders_in_time) {
+    static const char *const rows[] = {
+        "{\"source\": 0, \"destinations\": [2, 3], \"bytes\": 80000},"
+        "{\"source\": 0, \"destinations\": [2], \"bytes\": 60000},"
+        "{\"source\": 1, \"destinations\": [3], \"bytes\": 60000}",
+        "{\"source\": [2, 3], \"destinations\": [0], \"reduced\": true, \"bytes\": 80000},"
+        "{\"source\": 2, \"destinations\": [0], \"bytes\": 60000},"
+        "{\"source\": 3, \"destinations\": [1], \"bytes\": 60000}",
+    };
+    ccl_topology_t *topo = topology_of(SERVERS);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char text[512];
+        ccl_collective_t *coll = NULL;
+        ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+        ccl_bound_t bound;
+        snprintf(text, sizeof text,
+                 "{\"format\": \"ccllab-demand-1\", \"nranks\": 4, \"chunks\": [%s]}", rows[i]);
+        MUST(ccl_demand_read_text("d", text, strlen(text), &coll, e));
+        options.size_bytes = coll->natural_bytes;
+        MUST(ccl_bound(NULL, topo, coll, &options, &bound, e));
+        ck_assert_msg(fabs(bound.time_s * 1e6 - 14) < 1e-6, "row %zu: %.9g us", i,
+                      bound.time_s * 1e6);
+        ccl_bound_fini(&bound);
+        ccl_collective_destroy(coll);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("bounds over time");
     TCase *tc = tcase_create("closed forms");
     tcase_add_test(tc, closed_forms);
+    tcase_add_test(tc, shared_and_reduced_chunks_cross_borders_in_time);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
