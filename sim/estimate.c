@@ -213,7 +213,9 @@ ccl_status_t ccl_sim_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo, c
     CCL_TRY(ccl_i_runs_get(ctx, &key, topo, program, options, out, err));
     if (*out)
         return CCL_OK;
-    CCL_TRY(run_or_estimate(ctx, topo, routes, program, options, out, err));
-    ccl_i_runs_put(ctx, &key, *out, options->give_up_s);
+    ccl_sim_options_t sim = *options;
+    sim.step_times |= ccl_i_runs_keeps(program);
+    CCL_TRY(run_or_estimate(ctx, topo, routes, program, &sim, out, err));
+    ccl_i_runs_put(ctx, &key, program, *out, options->give_up_s);
     return CCL_OK;
 }

@@ -29,6 +29,8 @@ static inline bool ccl_i_reserve(void *array, size_t *capacity, size_t need, siz
 
 /** Zeroed result with its arrays; NULL when out of memory. */
 ccl_sim_result_t *ccl_i_result_create(uint32_t nlinks, uint32_t ntbs, uint32_t nflows);
+/** A finished run of a program, without stages or path, again; NULL when out of memory. */
+ccl_sim_result_t *ccl_i_result_copy(const ccl_sim_result_t *result, uint32_t nsteps);
 /** Utilization from bytes and time_s. */
 void ccl_i_result_links(ccl_sim_result_t *result, const ccl_topology_t *topo);
 

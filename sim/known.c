@@ -6,6 +6,7 @@
  */
 #include "sim/program.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,22 @@ typedef struct known {
     uint64_t events, rate_changes;
 } known_t;
 
+/* Of the sizes asked about last the fastest run, whole: who orders and allocates the winner of a
+   race wants its times of steps, and would make it again. */
+enum { KEPT_SIZES = 4, KEPT_STEPS = 200000 };
+
+typedef struct kept {
+    run_key_t key;
+    double size_bytes;
+    ccl_sim_result_t *run; /* NULL: none */
+} kept_t;
+
 struct ccl_runs {
     const ccl_topology_t *topo;
     ccl_lock_t *lock;
-    known_t *known; /* [cap] by hash; cap is a power of two */
+    kept_t kept[KEPT_SIZES];
+    uint32_t oldest; /* of them */
+    known_t *known;  /* [cap] by hash; cap is a power of two */
     size_t len, cap;
     uint64_t hits;
 };
@@ -45,6 +58,8 @@ void ccl_runs_destroy(ccl_runs_t *runs) {
     if (!runs)
         return;
     ccl_lock_destroy(runs->lock);
+    for (int i = 0; i < KEPT_SIZES; i++)
+        ccl_sim_result_destroy(runs->kept[i].run);
     free(runs->known);
     free(runs);
 }
@@ -108,10 +123,14 @@ bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_p
 
 /* ---------------------------------------------------------------- the table */
 
+static bool same_key(const run_key_t *a, const run_key_t *b) {
+    return a->a == b->a && a->b == b->b;
+}
+
 /* Its place, or the free one where it belongs. */
 static known_t *place(known_t *known, size_t cap, const run_key_t *key) {
     size_t at = key->a & (cap - 1);
-    while (known[at].time_s != 0 && (known[at].key.a != key->a || known[at].key.b != key->b))
+    while (known[at].time_s != 0 && !same_key(&known[at].key, key))
         at = (at + 1) & (cap - 1);
     return &known[at];
 }
@@ -143,8 +162,53 @@ static bool find(const ccl_ctx_t *ctx, const run_key_t *key, known_t *out) {
     return is_known;
 }
 
-void ccl_i_runs_put(const ccl_ctx_t *ctx, const run_key_t *key, const ccl_sim_result_t *r,
-                    double give_up_s) {
+bool ccl_i_runs_keeps(const ccl_program_t *program) {
+    return program->nsteps <= KEPT_STEPS;
+}
+
+/* Under the lock: the place of a size's fastest run, an older size's where there is none. */
+static kept_t *kept_of(ccl_runs_t *runs, double size_bytes) {
+    for (int i = 0; i < KEPT_SIZES; i++)
+        if (runs->kept[i].run && runs->kept[i].size_bytes == size_bytes)
+            return &runs->kept[i];
+    return &runs->kept[runs->oldest++ % KEPT_SIZES];
+}
+
+/* A whole run, if it is the fastest of its size so far. */
+static void keep(ccl_runs_t *runs, const run_key_t *key, const ccl_program_t *program,
+                 const ccl_sim_result_t *r) {
+    ccl_sim_result_t *copy = NULL;
+    bool faster = r->time_s < INFINITY && r->step_end_s && !r->nstages;
+    ccl_lock_take(runs->lock);
+    for (int i = 0; i < KEPT_SIZES && faster; i++)
+        faster = !runs->kept[i].run || runs->kept[i].size_bytes != r->size_bytes ||
+                 r->time_s < runs->kept[i].run->time_s;
+    ccl_lock_release(runs->lock);
+    if (faster)
+        copy = ccl_i_result_copy(r, program->nsteps);
+    if (!copy) /* what is not kept costs only time */
+        return;
+    ccl_lock_take(runs->lock);
+    kept_t *at = kept_of(runs, r->size_bytes);
+    ccl_sim_result_destroy(at->run);
+    *at = (kept_t){*key, r->size_bytes, copy};
+    ccl_lock_release(runs->lock);
+}
+
+/* A copy of the run that was kept whole; NULL: another was. */
+static ccl_sim_result_t *kept_run(const ccl_ctx_t *ctx, const run_key_t *key,
+                                  const ccl_program_t *program) {
+    ccl_sim_result_t *copy = NULL;
+    ccl_lock_take(ctx->runs->lock);
+    for (int i = 0; i < KEPT_SIZES && !copy; i++)
+        if (ctx->runs->kept[i].run && same_key(&ctx->runs->kept[i].key, key))
+            copy = ccl_i_result_copy(ctx->runs->kept[i].run, program->nsteps);
+    ccl_lock_release(ctx->runs->lock);
+    return copy;
+}
+
+void ccl_i_runs_put(const ccl_ctx_t *ctx, const run_key_t *key, const ccl_program_t *program,
+                    const ccl_sim_result_t *r, double give_up_s) {
     ccl_runs_t *runs = ctx->runs;
     bool longer = !(r->time_s < INFINITY);
     known_t now = {.key = *key,
@@ -157,6 +221,7 @@ void ccl_i_runs_put(const ccl_ctx_t *ctx, const run_key_t *key, const ccl_sim_re
                    .rate_changes = r->rate_changes};
     if (!(now.time_s > 0))
         return;
+    keep(runs, key, program, r);
     ccl_lock_take(runs->lock);
     if (reserve(runs)) { /* what is not remembered costs only time */
         known_t *at = place(runs->known, runs->cap, key);
@@ -176,8 +241,12 @@ ccl_status_t ccl_i_runs_get(const ccl_ctx_t *ctx, const run_key_t *key, const cc
     if (!find(ctx, key, &known) || (known.longer && known.time_s < give_up_s))
         return CCL_OK;
     bool longer = known.longer || known.time_s > give_up_s;
-    if (!longer && options->step_times)
+    if (!longer && options->step_times) {
+        *out = kept_run(ctx, key, program);
+        if (*out)
+            __atomic_fetch_add(&ctx->runs->hits, 1, __ATOMIC_RELAXED);
         return CCL_OK;
+    }
     ccl_sim_result_t *r = ccl_i_result_create(topo->nlinks, program->ntbs, 0);
     if (!r)
         return ccl_fail_nomem(err);

@@ -212,8 +212,10 @@ ccl_status_t ccl_i_runs_get(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key,
                             const ccl_topology_t *topo, const ccl_program_t *program,
                             const ccl_sim_options_t *options, ccl_sim_result_t **out,
                             ccl_error_t *err);
-void ccl_i_runs_put(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key, const ccl_sim_result_t *r,
-                    double give_up_s);
+/** Whether such a run is to record the times of its steps, so that it can be kept whole. */
+bool ccl_i_runs_keeps(const ccl_program_t *program);
+void ccl_i_runs_put(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key, const ccl_program_t *program,
+                    const ccl_sim_result_t *r, double give_up_s);
 /** How often a run was not made again. */
 uint64_t ccl_i_runs_hits(const ccl_runs_t *runs);
 

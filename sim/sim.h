@@ -246,7 +246,8 @@ ccl_status_t ccl_sim_default_batches(const ccl_topology_t *topo, ccl_routes_t *r
  * time (INFINITY: it cannot run where it should), and nothing gives up.
  *
  * Where ctx->runs knows its time, a run with `estimate`, without trace, path or step times, is not
- * made again (ccl_sim_result_t.known); nor one with `give_up_s` that is known to take longer.
+ * made again (ccl_sim_result_t.known); nor one with `give_up_s` that is known to take longer; nor
+ * one with step times that was the fastest of its size: that is kept whole, and not `known`.
  *
  * @param routes  of the same topology; NULL: made for the call.
  * @param out     set on success and on CCL_DEADLOCK; destroy with ccl_sim_result_destroy().
