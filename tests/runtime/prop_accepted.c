@@ -11,7 +11,7 @@
 
 #include <dirent.h>
 
-enum { PROGRAMS = 60, NIGHTLY_PROGRAMS = 1000, MUTANTS_EACH = 60 };
+enum { PROGRAMS = SANITIZED ? 30 : 60, NIGHTLY_PROGRAMS = 1000, MUTANTS_EACH = 60 };
 
 typedef struct tally {
     uint32_t mutants, accepted, folded, sized, stuck, cannot_run, wrong;

@@ -5,7 +5,7 @@
 #include "random_programs.h"
 
 /* Two threads per block: large programs would only wait for each other. */
-enum { PROGRAMS = SANITIZED ? 48 : 120, MOST_BLOCKS = 24 };
+enum { PROGRAMS = SANITIZED ? 40 : 80, MOST_BLOCKS = 24 };
 
 START_TEST(test_random) {
     ccl_rng_t rng;

@@ -5,7 +5,7 @@
 #include "common.h"
 #include "tests/base/nightly.h"
 
-enum { ROUNDS = 3, NIGHTLY_ROUNDS = 40 };
+enum { ROUNDS = 2, NIGHTLY_ROUNDS = 40 };
 
 static double simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
                        const ccl_schedule_t *schedule, const char *proto, double size_bytes,

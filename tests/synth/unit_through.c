@@ -160,7 +160,7 @@ int main(void) {
     TCase *tcase = tcase_create("through");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_trees, 0, (int)CCL_ARRAY_LEN(cases));
-    tcase_add_loop_test(tcase, test_faster, 0, 4);
+    tcase_add_loop_test(tcase, test_faster, 0, SANITIZED ? 2 : 4);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
