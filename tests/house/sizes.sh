@@ -90,14 +90,6 @@ search/tune/tune_eval.c:lower_point()	from before this rule
 search/tune/tune_eval.c:simulate()	from before this rule
 sim/engine.c:ccl_i_engine_flow()	from before this rule
 sim/setup.c:ccl_i_sim_run()	from before this rule
-synth/c2c/c2c.c:build()	from before this rule
-synth/c2c/c2c.c:make_hom()	from before this rule
-synth/c2c/c2c.c:synthesize_any()	from before this rule
-synth/c2c/collectives.c:run_tree()	from before this rule
-synth/c2c/hom.c:ccl_i_c2c_hom_init()	from before this rule
-synth/c2c/hom.c:choose()	from before this rule
-synth/c2c/moves.c:ccl_i_c2c_cross()	from before this rule
-synth/c2c/moves.c:ccl_i_c2c_run()	from before this rule
 synth/cegis/chunking.c:ccl_i_chunking_init()	from before this rule
 synth/cegis/z3.c:ccl_i_cegis_search()	from before this rule
 synth/common/cycle.c:ccl_i_path_find()	from before this rule
