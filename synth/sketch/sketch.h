@@ -153,9 +153,10 @@ typedef struct ccl_i_grower {
     uint32_t *list;     /* [2 nranks] sources, then receivers, of the group in hand */
     uint32_t *used;     /* [nranks] children in this tree */
     uint32_t *sends;    /* [ndimensions][nranks] those over hops of the dimension */
-    uint32_t dimension; /* in hand */
-    bool line, tree;    /* of the sketch in hand */
-    uint32_t *heads;    /* [nranks] of a tree over servers, in its order */
+    uint32_t stage, dimension; /* in hand */
+    uint32_t turn;             /* which of equal hops and GPUs */
+    bool line, tree;           /* of the sketch in hand */
+    uint32_t *heads;           /* [nranks] of a tree over servers, in its order */
     ccl_arena_t arena;
 } ccl_i_grower_t;
 ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err);
