@@ -119,10 +119,6 @@ synth/sketch/choose.c:add_made()	from before this rule
 synth/sketch/choose.c:ccl_i_sketch_choose()	from before this rule
 synth/sketch/choose.c:climb()	from before this rule
 synth/sketch/choose.c:simulate()	from before this rule
-synth/sketch/grow.c:grow_chain()	from before this rule
-synth/sketch/grow.c:grow_each()	from before this rule
-synth/sketch/grow.c:grow_group()	from before this rule
-synth/sketch/grow.c:grow_one()	from before this rule
 synth/sketch/solve.c:ccl_i_sketch_solve()	from before this rule
 synth/switch/nvls.c:fastest()	from before this rule
 tests/cli/ncclloader.c:check_call()	from before this rule
