@@ -96,8 +96,13 @@ static ccl_status_t simulate(const race_t *race, const ccl_ctx_t *ctx, ccl_route
     ccl_schedule_t *ordered = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *result = NULL;
-    ccl_status_t status = ccl_schedule_order_flow(ctx, schedule, race->space->topo, routes, order,
-                                                  flow, 0, &ordered, NULL, NULL, err);
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+
+    wish.topo = race->space->topo;
+    wish.routes = routes;
+    wish.order = order;
+    wish.flow = flow;
+    ccl_status_t status = ccl_schedule_order(ctx, schedule, &wish, &ordered, NULL, NULL, err);
 
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
     lower.topo = race->space->topo;

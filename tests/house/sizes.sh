@@ -39,16 +39,6 @@ draw/canvas.c:ccl_i_text()	from before this rule
 draw/canvas.c:ccl_i_text_bold()	from before this rule
 draw/canvas.c:ccl_i_text_up()	from before this rule
 graph/bliss.c:ccl_undirected_automorphisms()	from before this rule
-lower/blocks/executor.c:ccl_i_executor_fit()	from before this rule
-lower/choose/order.c:order_way()	from before this rule
-lower/choose/order.c:run_time()	from before this rule
-lower/choose/passes.c:lower_spread()	from before this rule
-lower/choose/passes.c:lower_state()	from before this rule
-lower/order/hpds.c:ccl_i_order_hpds()	from before this rule
-lower/order/order.c:ccl_schedule_order()	from before this rule
-lower/order/order.c:ccl_schedule_order_flow()	from before this rule
-lower/order/order.c:ccl_schedule_order_for()	from before this rule
-lower/order/turned.c:ccl_i_order_turned()	from before this rule
 make/make.c:ccl_make()	from before this rule
 models/bounds/allreduce.c:partitions()	from before this rule
 models/bounds/allreduce.c:with_switches()	from before this rule
