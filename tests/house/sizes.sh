@@ -82,17 +82,6 @@ sim/engine.c:ccl_i_engine_flow()	from before this rule
 sim/setup.c:ccl_i_sim_run()	from before this rule
 synth/cegis/chunking.c:ccl_i_chunking_init()	from before this rule
 synth/cegis/z3.c:ccl_i_cegis_search()	from before this rule
-synth/common/cycle.c:ccl_i_path_find()	from before this rule
-synth/common/cycle_small.c:ccl_i_path_small()	from before this rule
-synth/common/plan.c:emit()	from before this rule
-synth/common/rings.c:cross()	from before this rule
-synth/common/timed.c:ccl_i_time_each()	from before this rule
-synth/common/timed.c:ccl_i_time_protocols()	from before this rule
-synth/common/timed.c:ccl_i_time_schedule()	from before this rule
-synth/common/turn_copies.c:ccl_i_turn_copies()	from before this rule
-synth/compose/compose.c:ccl_i_compose()	from before this rule
-synth/compose/spread.c:add_move()	from before this rule
-synth/compose/spread.c:along()	from before this rule
 synth/packing/channels.c:ccl_i_pack_channels()	from before this rule
 synth/packing/least.c:ccl_i_pack_least()	from before this rule
 synth/packing/packing.c:find_low()	from before this rule
@@ -101,8 +90,6 @@ synth/packing/search.c:swap_trees()	from before this rule
 synth/packing/split.c:ccl_i_pack_split()	from before this rule
 synth/packing/swap.c:ccl_i_pack_swap()	from before this rule
 synth/registry.c:ccl_synthesize()	from before this rule
-synth/registry.c:inner()	from before this rule
-synth/registry.c:make()	from before this rule
 synth/sketch/candidates.c:ccl_i_candidate_make()	from before this rule
 synth/sketch/candidates.c:ccl_i_candidates_add()	from before this rule
 synth/sketch/choose.c:add_made()	from before this rule
@@ -110,7 +97,6 @@ synth/sketch/choose.c:ccl_i_sketch_choose()	from before this rule
 synth/sketch/choose.c:climb()	from before this rule
 synth/sketch/choose.c:simulate()	from before this rule
 synth/sketch/solve.c:ccl_i_sketch_solve()	from before this rule
-synth/switch/nvls.c:fastest()	from before this rule
 tests/cli/ncclloader.c:check_call()	from before this rule
 tests/report/unit_comparison.c:build	from before this rule
 tests/runtime/fakegpu/cuda_runtime.h:cudaMemcpy2DAsync()	from before this rule
