@@ -14,6 +14,22 @@ static inline uint32_t share_peer(ccl_program_builder_t *b, const ccl_program_t 
     return group ? ccl_program_builder_group(b, group->ranks, group->n) : peer;
 }
 
+/** A program like p, without blocks. */
+static inline ccl_program_builder_t *share_begin(const ccl_program_t *p) {
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_clone(p->coll, &coll, NULL), CCL_OK);
+    ccl_program_builder_t *b = ccl_program_builder_create(p->name, coll, p->nchunks, p->proto);
+    ccl_program_builder_place(b, p->in_place, p->out_of_place, p->min_bytes, p->max_bytes);
+    for (uint32_t g = 0; g < p->ngroups; g++)
+        ccl_program_builder_group(b, p->groups[g].ranks, p->groups[g].n);
+    for (uint32_t i = 0; i < 3 * p->nranks; i++) {
+        ccl_program_builder_buffer(b, i / 3, (ccl_buffer_t)(i % 3), p->buffer_len[i]);
+        if (p->shares)
+            ccl_program_builder_shares(b, i / 3, (ccl_buffer_t)(i % 3), p->shares[i]);
+    }
+    return b;
+}
+
 /**
  * Some blocks of a rank become one that all their connections share, their steps interleaved at
  * random. Destroys p. What it computes stays, but it may block.
@@ -31,17 +47,7 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
             if (into[q] == q && ccl_rng_below(rng, 3) == 0)
                 into[t] = q;
     }
-    ccl_collective_t *coll = NULL;
-    ck_assert_int_eq(ccl_collective_clone(p->coll, &coll, NULL), CCL_OK);
-    ccl_program_builder_t *b = ccl_program_builder_create(p->name, coll, p->nchunks, p->proto);
-    ccl_program_builder_place(b, p->in_place, p->out_of_place, p->min_bytes, p->max_bytes);
-    for (uint32_t g = 0; g < p->ngroups; g++)
-        ccl_program_builder_group(b, p->groups[g].ranks, p->groups[g].n);
-    for (uint32_t i = 0; i < 3 * p->nranks; i++) {
-        ccl_program_builder_buffer(b, i / 3, (ccl_buffer_t)(i % 3), p->buffer_len[i]);
-        if (p->shares)
-            ccl_program_builder_shares(b, i / 3, (ccl_buffer_t)(i % 3), p->shares[i]);
-    }
+    ccl_program_builder_t *b = share_begin(p);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         uint32_t end = p->rank_first_tb[tb->rank + 1], left = 0, parts = 0;
