@@ -72,13 +72,9 @@ synth/sketch/choose.c:simulate()	from before this rule
 synth/sketch/solve.c:ccl_i_sketch_solve()	from before this rule
 tests/runtime/fakegpu/cuda_runtime.h:cudaMemcpy2DAsync()	from before this rule
 tests/runtime/fakenccl.c:ncclReduce()	from before this rule
-tests/schedule/prop_deadlock.c:random_program	from before this rule
-tests/schedule/share.h:share_blocks	from before this rule
 tests/sim/naive.h:naive_flow_list	from before this rule
 tests/sim/naive.h:naive_move	from before this rule
 tests/sim/naive.h:naive_program	from before this rule
-tests/sim/unit_trace.c:test_events	from before this rule
-tests/topologies/topology_helpers.h:random_topology	from before this rule
 topologies/builder.c:ccl_topology_builder_device()	from before this rule
 topologies/builder.c:ccl_topology_builder_duplex()	from before this rule
 topologies/builder.c:ccl_topology_builder_link()	from before this rule

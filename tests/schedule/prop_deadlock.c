@@ -191,6 +191,17 @@ static void random_ends(ccl_rng_t *rng, uint32_t nranks, uint32_t nconns, ends_t
     e->n = ntbs;
 }
 
+/** Whom block t sends to; CCL_NONE: nobody receives. */
+static uint32_t receiver_of(const ends_t *e, uint32_t t) {
+    uint32_t found = CCL_NONE;
+    for (uint32_t z = 0; z < e->n; z++) {
+        if (e->rank_of[z] == e->out[t] && e->in[z] == e->rank_of[t] &&
+            e->channel[z] == e->channel[t])
+            found = z;
+    }
+    return found;
+}
+
 /** Random blocks on distinct connections; sends and receives nearly balanced by a random walk. */
 static ccl_program_t *random_program(ccl_rng_t *rng) {
     uint32_t nranks = 2 + ccl_rng_below(rng, 4), nconns = 1 + ccl_rng_below(rng, 8);
@@ -221,10 +232,7 @@ static ccl_program_t *random_program(ccl_rng_t *rng) {
                        : out[t] == CCL_NONE ? recv_types[ccl_rng_below(rng, 2)]
                                             : both_types[ccl_rng_below(rng, 4)];
         } else if (out[t] != CCL_NONE && ccl_rng_below(rng, 8)) {
-            for (uint32_t z = 0; z < ntbs; z++) { /* whom t sends to */
-                if (rank_of[z] == out[t] && in[z] == rank_of[t] && channel[z] == channel[t])
-                    pair[1] = z;
-            }
+            pair[1] = receiver_of(&e, t);
             types[0] = CCL_PRIM_S;
             if (pair[1] != CCL_NONE && ccl_rng_below(rng, 4) == 0) { /* the other end first */
                 pair[0] = pair[1];

@@ -30,6 +30,16 @@ static inline ccl_program_builder_t *share_begin(const ccl_program_t *p) {
     return b;
 }
 
+/** into[t]: the first of the blocks that t becomes one with. */
+static inline void share_choose(const ccl_program_t *p, ccl_rng_t *rng, uint32_t *into) {
+    for (uint32_t t = 0; t < p->ntbs; t++) {
+        into[t] = t;
+        for (uint32_t q = p->rank_first_tb[p->tbs[t].rank]; q < t && into[t] == t; q++)
+            if (into[q] == q && ccl_rng_below(rng, 3) == 0)
+                into[t] = q;
+    }
+}
+
 /**
  * Some blocks of a rank become one that all their connections share, their steps interleaved at
  * random. Destroys p. What it computes stays, but it may block.
@@ -41,12 +51,7 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
     uint32_t *at = calloc(ns, sizeof *at), *order = calloc(ns, sizeof *order);
     uint32_t *owner = calloc(ns, sizeof *owner), *ids = calloc(p->nranks, sizeof *ids);
     uint32_t norder = 0;
-    for (uint32_t t = 0; t < p->ntbs; t++) {
-        into[t] = t;
-        for (uint32_t q = p->rank_first_tb[p->tbs[t].rank]; q < t && into[t] == t; q++)
-            if (into[q] == q && ccl_rng_below(rng, 3) == 0)
-                into[t] = q;
-    }
+    share_choose(p, rng, into);
     ccl_program_builder_t *b = share_begin(p);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];

@@ -71,6 +71,19 @@ static void check_apart(const json_t *events, size_t i) {
     }
 }
 
+/* What passes and waits come to is what the result says. */
+static void check_blocks(const traced_t *t, double busy_us[3][2], double wait_us[3][2]) {
+    for (uint32_t k = 0; k < t->program->ntbs; k++) {
+        const ccl_tb_t *tb = &t->program->tbs[k];
+        ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t->result->tbs[k].busy_s * 1e6, 1e-4);
+        ck_assert_double_eq_tol(wait_us[tb->rank][tb->id],
+                                (t->result->tbs[k].wait_data_s + t->result->tbs[k].wait_peer_s +
+                                 t->result->tbs[k].wait_slot_s) *
+                                    1e6,
+                                1e-2);
+    }
+}
+
 START_TEST(test_events) {
     traced_t t = trace(PROGRAM, 3, 0);
     const json_t *events = json_object_get(t.root, "traceEvents");
@@ -126,15 +139,7 @@ START_TEST(test_events) {
     ck_assert_uint_eq(arrows, 3 * 2 * 2 * 2);
     ck_assert_uint_eq(ends, arrows);
     ck_assert_uint_ge(counters, 4); /* two links, up and down */
-    for (uint32_t k = 0; k < t.program->ntbs; k++) {
-        const ccl_tb_t *tb = &t.program->tbs[k];
-        ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t.result->tbs[k].busy_s * 1e6, 1e-4);
-        ck_assert_double_eq_tol(wait_us[tb->rank][tb->id],
-                                (t.result->tbs[k].wait_data_s + t.result->tbs[k].wait_peer_s +
-                                 t.result->tbs[k].wait_slot_s) *
-                                    1e6,
-                                1e-2);
-    }
+    check_blocks(&t, busy_us, wait_us);
     traced_fini(&t);
 }
 END_TEST

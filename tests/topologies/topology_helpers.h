@@ -61,6 +61,16 @@ static inline void random_transports(ccl_rng_t *rng, ccl_topology_builder_t *b) 
     }
 }
 
+static inline void random_ranks(ccl_rng_t *rng, uint32_t gpus, uint32_t *rank) {
+    for (uint32_t i = 0; i < gpus; i++)
+        rank[i] = i;
+    for (uint32_t i = gpus; i > 1; i--) {
+        uint32_t k = ccl_rng_below(rng, i), t = rank[i - 1];
+        rank[i - 1] = rank[k];
+        rank[k] = t;
+    }
+}
+
 /*
  * A connected topology of few distinct values, so that ties are common: `gpus` GPUs with shuffled
  * ranks, `others` other devices, a random spanning tree and `extra` more links, some parallel.
@@ -73,13 +83,7 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
     char id[32], server[16], model[16];
     ccl_topology_builder_t *b = ccl_topology_builder_create("random \"one\"\t\xc3\xa9");
     ck_assert_ptr_nonnull(b);
-    for (uint32_t i = 0; i < gpus; i++)
-        rank[i] = i;
-    for (uint32_t i = gpus; i > 1; i--) {
-        uint32_t k = ccl_rng_below(rng, i), t = rank[i - 1];
-        rank[i - 1] = rank[k];
-        rank[k] = t;
-    }
+    random_ranks(rng, gpus, rank);
     if (decorated)
         random_models(rng, b);
     uint32_t gpu = 0, other = 0, index;
