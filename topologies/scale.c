@@ -90,7 +90,7 @@ static ccl_status_t parse_where(const ccl_topology_t *topo, const char *edit, co
             at->group = g;
             return CCL_OK;
         }
-    ccl_i_ends_t ends;
+    ccl_i_link_ends_t ends;
     CCL_TRY(ccl_i_edit_ends(topo, edit, text, len, &ends, err));
     at->a = ends.a;
     at->b = ends.b;

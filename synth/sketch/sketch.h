@@ -239,6 +239,13 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 
 /* ---------------------------------------------------------------- choice (sketch_choose.c) */
 
+/** What there is to choose from. */
+typedef struct ccl_i_sketch_choices {
+    const ccl_i_space_t *space;
+    const ccl_i_sketches_t *sketches;
+    const ccl_i_mixes_t *mixes;
+} ccl_i_sketch_choices_t;
+
 /** What was made. */
 typedef struct ccl_i_chosen {
     const ccl_i_mix_t *mix;
@@ -258,12 +265,10 @@ typedef struct ccl_i_sketch_run {
 } ccl_i_sketch_run_t;
 
 /**
- * The schedule of the mix that a simulation finds fastest, the candidates run on ctx's threads: the
+ * The schedule of the mix that a simulation finds fastest, the candidates run on its threads: the
  * same for any number of them, but for the time limit (then it is marked limited).
  */
-ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
-                                 const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
-                                 ccl_routes_t *routes, const ccl_collective_t *want,
+ccl_status_t ccl_i_sketch_choose(const ccl_i_asked_t *asked, const ccl_i_sketch_choices_t *among,
                                  const ccl_i_sketch_run_t *run, ccl_i_chosen_t *chosen,
                                  ccl_schedule_t **out, ccl_error_t *err);
 

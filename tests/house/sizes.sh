@@ -18,78 +18,67 @@ say() { echo "$*"; bad=1; }
 # a tab, the reason.
 cat >"$dir/allowed" <<'END'
 bench/cases/synth_links.c:bench	one table of cases and its loop
+draw/canvas.c:ccl_i_text()	as printf: where and how large, then the text
+draw/canvas.c:ccl_i_text_bold()	as printf: where and how large, then the text
+draw/canvas.c:ccl_i_text_up()	as printf: where and how large, then the text
+graph/bliss.c:ccl_undirected_automorphisms()	public: a callback, with what it is given and what each thread copies
 lower/blocks/state.c:sort_steps	one topological sort: its queue frees three kinds of successors
+make/make.c:ccl_make()	public: from a cluster to a program in one call, with the options of both halves
+runtime/gpu/kernel.h:ccl_kernel_begin()	inlined on GPUs: what a thread holds in registers, some of it to change
+runtime/gpu/kernel.h:ccl_kernel_many()	inlined on GPUs: what a thread holds in registers, some of it to change
+runtime/gpu/kernel.h:ccl_kernel_pass()	inlined on GPUs: what a thread holds in registers, some of it to change
+runtime/gpu/kernel.h:ccl_kernel_wait()	inlined on GPUs: what a thread holds in registers, some of it to change
+runtime/gpu/move.h:ccl_gpu_move_piece()	inlined on GPUs: what a thread holds in registers, some of it to change
+runtime/standalone/comm_own.h:ccllabTogether()	a call as those of NCCL, for several communicators
+schedule/verify/verdict.c:ccl_i_fault()	as printf: where, then the text
+search/export/export.c:ccl_export_plans()	public: of a tuning a list with its length
+search/export/export.c:ccl_export_programs()	public: of a tuning a list with its length
+search/export/table.c:ccl_export_nccl_tuner()	public: a list with its length
+search/export/table.c:ccl_export_table_create()	public: two lists with their lengths
+search/tune/tune_eval.c:ccl_tune_program()	public: a point at a size, for a target
 sim/fold_run.c:ccl_i_fold_tables	one table after the other
 sim/program.c:advance	the state machine of a thread block: its phases are read together
+sim/setup.c:ccl_i_sim_run()	those of ccl_sim_program(), and the trial
 sim/setup.c:make_work	one loop over steps: each field follows from those before it
+synth/packing/channels.c:ccl_i_pack_channels()	edges with their number, lanes, rates: of a packing in the making
+synth/packing/least.c:ccl_i_pack_least()	hops, roots and directions of a packing, and its prices
+synth/packing/packing.c:find_low()	a search, its bound, and the two things it says of what it finds
+synth/packing/run.c:ccl_i_pack_run()	what a synthesizer takes, and what was packed
+synth/packing/search.c:swap_trees()	hops, what is open, bounds: of a packing in the making
+synth/packing/split.c:ccl_i_pack_split()	capacities, units and roots of a packing
 synth/packing/swap.c:ccl_i_pack_swap	two lines more, for the arrays of a search; its file has no room for another function
-synth/sketch/choose.c	the policy of sketch: its passes and their constants are read together
-synth/cegis/cegis.c	the settings that cegis tries: what it shares with z3.c is in files of its own already
+synth/packing/swap.c:ccl_i_pack_swap()	hops, roots and directions of a packing, what is open, bounds
+synth/registry.c:ccl_synthesize()	public: what a synthesizer takes (ccl_synth_ops_t), and its name
 tests/cli	one script for each command and kind of output
 tests/cli/cli_json_shapes.c	tables: the fields of every output
 tests/runtime	one test for each transport, device and fault
+tests/runtime/fakegpu/cuda_runtime.h:cudaMemcpy2DAsync()	an interface of CUDA
+tests/runtime/fakenccl.c:ncclReduce()	an interface of NCCL
 tests/schedule/unit_verify.c	one small program or schedule for each fault that the verifier must find
 tests/search	one test for each search, its stores and what it exports
 tests/sim/naive.h	a second simulator, written to be read from top to bottom beside docs/model.md
+tests/sim/naive.h:naive_flow_list	a second simulator, written to be read from top to bottom beside docs/model.md
+tests/sim/naive.h:naive_move	a second simulator, written to be read from top to bottom beside docs/model.md
+tests/sim/naive.h:naive_program	a second simulator, written to be read from top to bottom beside docs/model.md
 tests/synth	one test for each synthesizer and property
 tests/synth/unit_sketch.c	clusters worked out by hand, which share one fixture
+topologies/builder.c:ccl_topology_builder_device()	public: the fields of a device
+topologies/builder.c:ccl_topology_builder_duplex()	public: the fields of a link
+topologies/builder.c:ccl_topology_builder_link()	public: the fields of a link
 topologies/clusters	data: one file for each published cluster
+topologies/host.c:ccl_topology_host()	public: the constants of a host
+topologies/readers/xml_tree.c:on_entity()	an interface of expat
+topologies/routes_tree.c:ccl_routes_tree()	public: a switch connection: direction, GPU, a list with its length, channel
 topologies/servers	data: one file for each server
-draw/canvas.c:ccl_i_text()	from before this rule
-draw/canvas.c:ccl_i_text_bold()	from before this rule
-draw/canvas.c:ccl_i_text_up()	from before this rule
-graph/bliss.c:ccl_undirected_automorphisms()	from before this rule
-make/make.c:ccl_make()	from before this rule
-runtime/gpu/kernel.h:ccl_kernel_begin()	from before this rule
-runtime/gpu/kernel.h:ccl_kernel_many()	from before this rule
-runtime/gpu/kernel.h:ccl_kernel_pass()	from before this rule
-runtime/gpu/kernel.h:ccl_kernel_wait()	from before this rule
-runtime/gpu/move.h:ccl_gpu_move_piece()	from before this rule
-runtime/standalone/comm_own.h:ccllabTogether()	from before this rule
-schedule/verify/verdict.c:ccl_i_fault()	from before this rule
-search/export/export.c:ccl_export_plans()	from before this rule
-search/export/export.c:ccl_export_programs()	from before this rule
-search/export/table.c:ccl_export_nccl_tuner()	from before this rule
-search/export/table.c:ccl_export_table_create()	from before this rule
-search/tune/tune_eval.c:ccl_tune_program()	from before this rule
-sim/setup.c:ccl_i_sim_run()	from before this rule
-synth/cegis/chunking.c:ccl_i_chunking_init()	from before this rule
-synth/cegis/z3.c:ccl_i_cegis_search()	from before this rule
-synth/packing/channels.c:ccl_i_pack_channels()	from before this rule
-synth/packing/least.c:ccl_i_pack_least()	from before this rule
-synth/packing/packing.c:find_low()	from before this rule
-synth/packing/run.c:ccl_i_pack_run()	from before this rule
-synth/packing/search.c:swap_trees()	from before this rule
-synth/packing/split.c:ccl_i_pack_split()	from before this rule
-synth/packing/swap.c:ccl_i_pack_swap()	from before this rule
-synth/registry.c:ccl_synthesize()	from before this rule
-synth/sketch/candidates.c:ccl_i_candidate_make()	from before this rule
-synth/sketch/candidates.c:ccl_i_candidates_add()	from before this rule
-synth/sketch/choose.c:add_made()	from before this rule
-synth/sketch/choose.c:ccl_i_sketch_choose()	from before this rule
-synth/sketch/choose.c:climb()	from before this rule
-synth/sketch/choose.c:simulate()	from before this rule
-synth/sketch/solve.c:ccl_i_sketch_solve()	from before this rule
-tests/runtime/fakegpu/cuda_runtime.h:cudaMemcpy2DAsync()	from before this rule
-tests/runtime/fakenccl.c:ncclReduce()	from before this rule
-tests/sim/naive.h:naive_flow_list	from before this rule
-tests/sim/naive.h:naive_move	from before this rule
-tests/sim/naive.h:naive_program	from before this rule
-topologies/builder.c:ccl_topology_builder_device()	from before this rule
-topologies/builder.c:ccl_topology_builder_duplex()	from before this rule
-topologies/builder.c:ccl_topology_builder_link()	from before this rule
-topologies/host.c:ccl_topology_host()	from before this rule
-topologies/readers/xml_tree.c:on_entity()	from before this rule
-topologies/routes_tree.c:ccl_routes_tree()	from before this rule
-validate/diagnose.c:ccl_diagnose()	from before this rule
-validate/fit/fit.c:ccl_fit()	from before this rule
-validate/fit/gpu_validate.c:ccl_validate_gpu()	from before this rule
-validate/fit/host_validate.c:ccl_validate_host()	from before this rule
-validate/nccl/nccl_program.c:ccl_nccl_program()	from before this rule
-validate/nccl/predict.c:ccl_nccl_baselines()	from before this rule
-validate/nccl/predict.c:ccl_predictor_estimate()	from before this rule
-validate/testbed.c:ccl_testbed_calibrate()	from before this rule
-validate/testbed.c:ccl_validate_testbed()	from before this rule
+validate/diagnose.c:ccl_diagnose()	public: a measured run, and what is known of its job
+validate/fit/fit.c:ccl_fit()	public: two lists with their lengths, a callback
+validate/fit/gpu_validate.c:ccl_validate_gpu()	public: two lists with their lengths
+validate/fit/host_validate.c:ccl_validate_host()	public: two lists with their lengths
+validate/nccl/nccl_program.c:ccl_nccl_program()	public: a call of NCCL (kind, root, choice) on a cluster
+validate/nccl/predict.c:ccl_nccl_baselines()	public: a list with its length
+validate/nccl/predict.c:ccl_predictor_estimate()	public: a call of NCCL (kind, root, size, choice), and a limit
+validate/testbed.c:ccl_testbed_calibrate()	public: a callback, and what is measured with it
+validate/testbed.c:ccl_validate_testbed()	public: two lists with their lengths
 END
 
 # What is too large below FOLDERS, one line "PATH<tab>what" each.
