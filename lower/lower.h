@@ -100,6 +100,28 @@ typedef struct ccl_lower_options {
     `granularity`, is the run's (ccl_sim_option_table). */
 extern const ccl_option_t ccl_lower_option_table[];
 
+/** May a transfer stand in the sub-pipeline of what it waits for? */
+typedef enum ccl_order_flow {
+    CCL_ORDER_FLOW_BY_PACE, /**< whichever gives the better pace */
+    CCL_ORDER_FLOW_YES,
+    CCL_ORDER_FLOW_NO,
+    CCL_ORDER_FLOW_REVERSED,      /**< yes, with reductions in the mirrored order of copies */
+    CCL_ORDER_FLOW_REVERSED_APART /**< no, likewise */
+} ccl_order_flow_t;
+
+/** The order that is wanted, and on what. */
+typedef struct ccl_order_options {
+    size_t size;
+    const ccl_topology_t *topo; /**< may be NULL for CCL_ORDER_STEP */
+    ccl_routes_t *routes;       /**< of the topology; NULL: its own */
+    ccl_order_t order;
+    ccl_order_flow_t flow; /**< of CCL_ORDER_HPDS */
+    uint32_t batches;      /**< micro-batches of the run; 0: many */
+} ccl_order_options_t;
+/** The defaults. */
+#define CCL_ORDER_OPTIONS_INIT                                                                     \
+    { .size = sizeof(ccl_order_options_t) }
+
 /**
  * The same schedule in another order: steps are renumbered so that every transfer has a step of its
  * own (transfers that exchange one chunk's values in one step keep sharing one); what it computes
@@ -110,6 +132,13 @@ extern const ccl_option_t ccl_lower_option_table[];
  * transfers' peak rates (Simple protocol) need to fill it. Rounds of a synthesizer marked `ordered`
  * do not survive: steps are no rounds any more.
  *
+ * In algorithm 1 as printed a transfer may stand in the sub-pipeline of the transfer that it waits
+ * for. With few micro-batches that leaves connections idle; then it comes into a later one, and
+ * among equals the transfer with the longest way behind it first. Unless the options say which,
+ * both ways are tried; an estimate of their pace chooses. Beyond 2^20 transfers it is the first way
+ * from 8 micro-batches on. ccl_lower() simulates both, where that takes no longer than a second or
+ * so.
+ *
  * @param pipeline_out  NULL, or [ntransfers], freed by the caller: sub-pipeline of each transfer of
  *                      *out (0 but for CCL_ORDER_HPDS).
  * @param stats         NULL, or analyse_s, order_s and pipelines are filled.
@@ -118,42 +147,12 @@ extern const ccl_option_t ccl_lower_option_table[];
  * @par Source ResCCL (SIGCOMM 2025), section 4.3, algorithm 1; round robin: section 5.3.
  */
 ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
-                                ccl_schedule_t **out, uint32_t **pipeline_out,
-                                ccl_lower_stats_t *stats, ccl_error_t *err);
-
-/**
- * ccl_schedule_order() for a run of `batches` micro-batches (0: many). In algorithm 1 as printed a
- * transfer may stand in the sub-pipeline of the transfer that it waits for. With few micro-batches
- * that leaves connections idle; then it comes into a later one, and among equals the transfer with
- * the longest way behind it first. Both ways are tried; an estimate of their pace chooses.
- * Beyond 2^20 transfers it is the first way from 8 micro-batches on. ccl_lower() simulates both,
- * where that takes no longer than a second or so.
- */
-ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                    const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
-                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
-                                    ccl_error_t *err);
+                                const ccl_order_options_t *options, ccl_schedule_t **out,
+                                uint32_t **pipeline_out, ccl_lower_stats_t *stats,
+                                ccl_error_t *err);
 
 /** Whether some transfer reduces. */
 bool ccl_schedule_reduces(const ccl_schedule_t *schedule);
-
-/** May a transfer stand in the sub-pipeline of what it waits for? */
-typedef enum ccl_order_flow {
-    CCL_ORDER_FLOW_BY_PACE, /**< whichever gives the better pace */
-    CCL_ORDER_FLOW_YES,
-    CCL_ORDER_FLOW_NO,
-    CCL_ORDER_FLOW_REVERSED,      /**< yes, with reductions in the mirrored order of copies */
-    CCL_ORDER_FLOW_REVERSED_APART /**< no, likewise */
-} ccl_order_flow_t;
-
-/** ccl_schedule_order_for() with a choice. */
-ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                     const ccl_topology_t *topo, ccl_routes_t *routes,
-                                     ccl_order_t order, ccl_order_flow_t flow, uint32_t batches,
-                                     ccl_schedule_t **out, uint32_t **pipeline_out,
-                                     ccl_lower_stats_t *stats, ccl_error_t *err);
 
 /**
  * The schedule as it drains best in a run of one micro-batch of this many bytes: in the order of

@@ -258,6 +258,8 @@ typedef struct ccl_i_ordered {
     ccl_schedule_t *unturned; /* where the mirrored order is fastest the best other one of HPDS,
                                  else NULL */
     ccl_i_order_of_t order, unturned_order;
+    bool
+        other; /* the program was lowered from another schedule than these, without sub-pipelines */
     ccl_timed_program_t timed; /* with a block per connection, where it was simulated; for
                             allocation by state always if it was ever, with times of steps */
 } ccl_i_ordered_t;
@@ -293,8 +295,7 @@ typedef struct ccl_i_maker {
  * @retval CCL_UNSUPPORTED  names the limit and the rank.
  */
 ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                ccl_executor_t executor, ccl_granularity_t granularity,
-                                const uint16_t *stage, ccl_routes_t *routes,
+                                const ccl_lower_options_t *options, const uint16_t *stage,
                                 const ccl_i_maker_t *maker, ccl_program_t **out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- switch connections (switch/) */

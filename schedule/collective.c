@@ -207,9 +207,19 @@ static bool list_chunks(ccl_collective_t *coll) {
     return true;
 }
 
-ccl_status_t ccl_i_collective_custom(const char *name, uint32_t nranks, const ccl_chunk_t *chunks,
-                                     uint32_t nchunks, double natural_bytes, uint32_t parts,
-                                     ccl_collective_t **out, ccl_error_t *err) {
+/** Chunks with sources and destinations. */
+typedef struct custom {
+    const char *name; /* NULL: "custom" */
+    uint32_t nranks, nchunks;
+    const ccl_chunk_t *chunks;
+    double natural_bytes;
+} custom_t;
+
+/** The collective of those chunks, each cut into `parts`. */
+static ccl_status_t custom(const custom_t *what, uint32_t parts, ccl_collective_t **out,
+                           ccl_error_t *err) {
+    const ccl_chunk_t *chunks = what->chunks;
+    uint32_t nranks = what->nranks, nchunks = what->nchunks;
     uint64_t members = 0;
     if (nranks < 1 || nranks > CCL_I_MAX_RANKS)
         return ccl_fail(err, CCL_ERR_INPUT, "%u ranks: from 1 to %u are possible", nranks,
@@ -229,8 +239,8 @@ ccl_status_t ccl_i_collective_custom(const char *name, uint32_t nranks, const cc
     if (!coll)
         return ccl_fail_nomem(err);
     coll->chunks_per_block = 1;
-    coll->natural_bytes = natural_bytes;
-    coll->name = ccl_arena_strdup(&coll->arena, name ? name : "custom");
+    coll->natural_bytes = what->natural_bytes;
+    coll->name = ccl_arena_strdup(&coll->arena, what->name ? what->name : "custom");
     for (uint32_t k = 0; k < nchunks; k++) {
         ccl_chunk_t c = chunks[k];
         c.share /= parts;
@@ -272,7 +282,7 @@ ccl_status_t ccl_i_collective_from_bytes(const char *name, uint32_t nranks, ccl_
                                           : "no chunk has any bytes: nothing to do");
     for (uint32_t k = 0; k < nchunks; k++)
         chunks[k].share /= natural_bytes;
-    return ccl_i_collective_custom(name, nranks, chunks, nchunks, natural_bytes, 1, out, err);
+    return custom(&(custom_t){name, nranks, nchunks, chunks, natural_bytes}, 1, out, err);
 }
 
 const uint32_t *ccl_i_collective_custom_list(const ccl_collective_t *coll, uint32_t rank,
@@ -302,9 +312,11 @@ ccl_status_t ccl_collective_split(const ccl_collective_t *coll, uint32_t parts,
                                   ccl_collective_t **out, ccl_error_t *err) {
     if (parts < 1)
         return ccl_fail(err, CCL_ERR_INPUT, "a chunk cannot be cut into 0 parts");
-    if (coll->kind == CCL_CUSTOM)
-        return ccl_i_collective_custom(coll->name, coll->nranks, coll->chunks, coll->nchunks,
-                                       coll->natural_bytes, parts, out, err);
+    if (coll->kind == CCL_CUSTOM) {
+        const custom_t same = {coll->name, coll->nranks, coll->nchunks, coll->chunks,
+                               coll->natural_bytes};
+        return custom(&same, parts, out, err);
+    }
     if ((uint64_t)coll->chunks_per_block * parts > CCL_I_MAX_CHUNKS)
         return ccl_fail(err, CCL_ERR_INPUT, "too many chunks: at most %u", CCL_I_MAX_CHUNKS);
     return ccl_collective_create(coll->kind, coll->nranks, coll->chunks_per_block * parts,
@@ -325,8 +337,8 @@ ccl_status_t ccl_collective_cut(const ccl_collective_t *coll, const uint32_t *fi
             parts[i].share = shares[i];
         }
     }
-    ccl_status_t status = ccl_i_collective_custom(coll->name, coll->nranks, parts, n,
-                                                  coll->natural_bytes, 1, out, err);
+    const custom_t cut = {coll->name, coll->nranks, n, parts, coll->natural_bytes};
+    ccl_status_t status = custom(&cut, 1, out, err);
     free(parts);
     return status;
 }

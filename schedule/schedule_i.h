@@ -14,11 +14,8 @@
 #define CCL_I_MAX_STEP_NUMBER (1u << 24)
 #define CCL_I_MAX_CHANNELS 65536u
 
-/** A custom collective; share fields hold shares. @param parts into which every chunk is cut. */
-ccl_status_t ccl_i_collective_custom(const char *name, uint32_t nranks, const ccl_chunk_t *chunks,
-                                     uint32_t nchunks, double natural_bytes, uint32_t parts,
-                                     ccl_collective_t **out, ccl_error_t *err);
-/** The same from a demand: share fields hold bytes, from which natural_bytes and shares follow. */
+/** A custom collective from a demand: share fields hold bytes, from which natural_bytes and shares
+ * follow. */
 ccl_status_t ccl_i_collective_from_bytes(const char *name, uint32_t nranks, ccl_chunk_t *chunks,
                                          uint32_t nchunks, ccl_collective_t **out,
                                          ccl_error_t *err);

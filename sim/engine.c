@@ -267,14 +267,13 @@ void ccl_i_engine_shift(ccl_i_engine_t *e, double shift_s) {
 
 /* ---------------------------------------------------------------- flows */
 
-void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const ccl_route_t *route,
-                       double bytes, uint32_t flow, uint32_t rank, uint32_t tb) {
-    if (!(bytes > 0)) { /* drains at once, needs no links */
-        ccl_i_engine_at(e, time_s, KIND_EMPTY, flow);
+void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, const ccl_i_engine_flow_t *f) {
+    if (!(f->bytes > 0)) { /* drains at once, needs no links */
+        ccl_i_engine_at(e, time_s, KIND_EMPTY, f->flow);
         return;
     }
     if (e->sharing == CCL_SHARING_FAIR) {
-        if (!ccl_i_net_start(e->net, path, bytes, flow))
+        if (!ccl_i_net_start(e->net, f->path, f->bytes, f->flow))
             e->nomem = true;
         return;
     }
@@ -292,8 +291,8 @@ void ccl_i_engine_flow(ccl_i_engine_t *e, double time_s, uint32_t path, const cc
         e->nomem = true;
         return;
     }
-    e->requests[r] = (request_t){bytes, route, path, flow, 0, CCL_NONE};
-    e->fresh[e->nfresh] = (fresh_t){rank, tb, e->nfresh, r};
+    e->requests[r] = (request_t){f->bytes, f->route, f->path, f->flow, 0, CCL_NONE};
+    e->fresh[e->nfresh] = (fresh_t){f->rank, f->tb, e->nfresh, r};
     e->nfresh++;
 }
 

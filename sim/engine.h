@@ -42,13 +42,18 @@ void ccl_i_engine_destroy(ccl_i_engine_t *engine);
 ccl_i_net_t *ccl_i_engine_net(ccl_i_engine_t *engine);
 /** Kinds up to 0xfffffffd are the caller's. */
 void ccl_i_engine_at(ccl_i_engine_t *engine, double time_s, uint32_t kind, uint32_t id);
+typedef struct ccl_i_engine_flow {
+    const ccl_route_t *route;
+    uint32_t path, flow;
+    double bytes;
+    uint32_t rank,
+        tb; /* exclusive sharing orders requests of an instant by these, then as they come */
+} ccl_i_engine_flow_t;
 /**
- * Hand over a flow; `drained` is called with `flow` when it has drained. Zero bytes drain at once.
- * Exclusive sharing orders requests of an instant by `rank`, then `tb`, then as they come.
+ * Hand over a flow; `drained` is called with its number when it has drained. Zero bytes drain at
+ * once.
  */
-void ccl_i_engine_flow(ccl_i_engine_t *engine, double time_s, uint32_t path,
-                       const ccl_route_t *route, double bytes, uint32_t flow, uint32_t rank,
-                       uint32_t tb);
+void ccl_i_engine_flow(ccl_i_engine_t *engine, double time_s, const ccl_i_engine_flow_t *f);
 /** Run until nothing is left to happen. */
 ccl_status_t ccl_i_engine_run(ccl_i_engine_t *engine, ccl_error_t *err);
 uint64_t ccl_i_engine_events(const ccl_i_engine_t *engine);

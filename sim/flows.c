@@ -25,8 +25,9 @@ typedef struct run {
 static void begin(run_t *run, uint32_t f, double time_s) {
     if (run->start_s)
         run->start_s[f] = time_s;
-    ccl_i_engine_flow(run->engine, time_s, run->path[f], run->route[f], run->list->bytes[f], f,
-                      run->list->src[f], f);
+    const ccl_i_engine_flow_t flow = {run->route[f],       run->path[f],      f,
+                                      run->list->bytes[f], run->list->src[f], f};
+    ccl_i_engine_flow(run->engine, time_s, &flow);
 }
 
 static void drained(void *user, uint32_t f, double time_s) {

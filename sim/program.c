@@ -138,8 +138,9 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     if (run->unsent_bytes)
         ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(conn, w), time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
-    ccl_i_engine_flow(run->engine, time_s, w->path, conn->route, ccl_i_work_bytes(conn, w), c,
-                      conn->sender, 1);
+    const ccl_i_engine_flow_t flow = {conn->route,  w->path, c, ccl_i_work_bytes(conn, w),
+                                      conn->sender, 1};
+    ccl_i_engine_flow(run->engine, time_s, &flow);
 }
 
 /* A slice that its block does not hold waits here while an earlier one drains. What is offered does
@@ -319,8 +320,10 @@ static void begin_pull(ccl_i_run_t *run, uint32_t unit, uint32_t step, double ti
         ccl_i_record_pull(run, u->recv, time_s);
     if (run->unsent_bytes)
         ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(conn, w), time_s);
-    ccl_i_engine_flow(run->engine, time_s, run->pull_path[step], conn->route,
-                      ccl_i_work_bytes(conn, w), u->recv, unit, 0); /* before its own sends */
+    const ccl_i_engine_flow_t flow = {conn->route, run->pull_path[step],
+                                      u->recv,     ccl_i_work_bytes(conn, w),
+                                      unit,        0}; /* before its own sends */
+    ccl_i_engine_flow(run->engine, time_s, &flow);
     if (w->sends && run->conns[u->send].holds) {
         begin_flow(run, u->send, step, time_s);
         run->conns[u->send].draining = DRAINS_WITH_PULL;

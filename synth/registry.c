@@ -128,37 +128,24 @@ static ccl_status_t unknown(const char *name, ccl_error_t *err) {
 /* Clusters from this size on are composed of pods where nobody says otherwise. */
 #define COMPOSE_RANKS 96u
 
-static ccl_status_t inner(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                          const ccl_collective_t *want, const ccl_synth_options_t *options,
-                          ccl_schedule_t **out, ccl_error_t *err, void *user) {
-    const ccl_synth_ops_t *ops = *(const ccl_synth_ops_t **)user;
-    const char *why = NULL;
-    if (!ops->supports(topo, want, &why))
-        return ccl_fail(err, CCL_UNSUPPORTED, "%s cannot do %s on a part: %s", ops->name,
-                        want->name, why);
-    return ops->synthesize(ctx, topo, routes, want, options, out, err);
-}
-
 /* As a whole, or composed. */
-static ccl_status_t make(const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
-                         const ccl_topology_t *topo, ccl_routes_t *routes,
-                         const ccl_collective_t *want, const ccl_synth_options_t *options,
+static ccl_status_t make(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
                          ccl_schedule_t **out, ccl_error_t *err) {
-    ccl_compose_t how = options->compose;
+    ccl_compose_t how = asked->options->compose;
     if (how == CCL_COMPOSE_ON && !ops->composable)
         return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules", ops->name);
-    if (ops->composable &&
-        (how == CCL_COMPOSE_ON || (how == CCL_COMPOSE_AUTO && topo->nranks >= COMPOSE_RANKS))) {
+    if (ops->composable && (how == CCL_COMPOSE_ON ||
+                            (how == CCL_COMPOSE_AUTO && asked->topo->nranks >= COMPOSE_RANKS))) {
         ccl_error_t why = CCL_ERROR_INIT;
-        ccl_status_t status =
-            ccl_i_compose(ctx, ops->name, topo, routes, want, options, inner, &ops, out, &why);
+        ccl_status_t status = ccl_i_compose(asked, ops, out, &why);
         if (status != CCL_UNSUPPORTED || how == CCL_COMPOSE_ON) {
             if (err && status != CCL_OK)
                 *err = why;
             return status;
         }
     }
-    return ops->synthesize(ctx, topo, routes, want, options, out, err);
+    return ops->synthesize(asked->ctx, asked->topo, asked->routes, asked->want, asked->options, out,
+                           err);
 }
 
 ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
@@ -191,7 +178,8 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
         if (!routes)
             return ccl_fail_nomem(err);
     }
-    ccl_status_t status = make(ctx, ops, topo, routes, want, options, &schedule, err);
+    const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
+    ccl_status_t status = make(ops, &asked, &schedule, err);
     if (status != CCL_OK)
         goto end;
     schedule->rounds = schedule->rounds || ops->ordered;

@@ -134,19 +134,26 @@ uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *
     return ccl_strmap_get(b->device_ids, id);
 }
 
+/* A list of names of the builder. */
+typedef struct names {
+    const char *what;
+    ccl_strmap_t *map;
+    const char ***list;
+    size_t *len, *cap;
+} names_t;
+
 /* Index of a name in a list of names, added when new. */
-static ccl_status_t intern(ccl_topology_builder_t *b, ccl_strmap_t *map, const char ***list,
-                           size_t *len, size_t *cap, const char *what, const char *name,
+static ccl_status_t intern(ccl_topology_builder_t *b, names_t in, const char *name,
                            uint32_t *index_out, ccl_error_t *err) {
-    uint32_t index = ccl_strmap_get(map, name);
+    uint32_t index = ccl_strmap_get(in.map, name);
     if (index == CCL_NONE) {
-        CCL_TRY(name_check(what, name, err));
+        CCL_TRY(name_check(in.what, name, err));
         const char *copy = ccl_arena_strdup(&b->arena, name);
-        if (!copy || !ccl_grow(list, cap, *len + 1, sizeof **list) ||
-            !ccl_strmap_put(map, name, (uint32_t)*len))
+        if (!copy || !ccl_grow(in.list, in.cap, *in.len + 1, sizeof **in.list) ||
+            !ccl_strmap_put(in.map, name, (uint32_t)*in.len))
             return ccl_fail_nomem(err);
-        index = (uint32_t)*len;
-        (*list)[(*len)++] = copy;
+        index = (uint32_t)*in.len;
+        (*in.list)[(*in.len)++] = copy;
     }
     *index_out = index;
     return CCL_OK;
@@ -194,8 +201,9 @@ ccl_status_t ccl_topology_builder_device(ccl_topology_builder_t *b, const char *
                            .model = CCL_NONE,
                            .reduce_rate_Bps = INFINITY};
     if (server)
-        CCL_TRY(intern(b, b->server_ids, &b->servers, &b->nservers, &b->cservers, "server name",
-                       server, &device.server, err));
+        CCL_TRY(intern(
+            b, (names_t){"server name", b->server_ids, &b->servers, &b->nservers, &b->cservers},
+            server, &device.server, err));
     if (model) {
         CCL_TRY(name_check("model name", model, err));
         device.model = ccl_strmap_get(b->model_ids, model);
@@ -245,7 +253,7 @@ ccl_status_t ccl_topology_builder_link(ccl_topology_builder_t *b, uint32_t from,
     if (b->nlinks >= CCL_I_MAX_LINKS)
         return ccl_fail(err, CCL_ERR_INPUT, "more than %u links", CCL_I_MAX_LINKS);
     uint32_t kind_index;
-    CCL_TRY(intern(b, b->kind_ids, &b->kinds, &b->nkinds, &b->ckinds, "link kind", kind,
+    CCL_TRY(intern(b, (names_t){"link kind", b->kind_ids, &b->kinds, &b->nkinds, &b->ckinds}, kind,
                    &kind_index, err));
     if (!ccl_grow(&b->links, &b->clinks, b->nlinks + 1, sizeof *b->links))
         return ccl_fail_nomem(err);

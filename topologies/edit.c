@@ -251,13 +251,10 @@ static ccl_status_t parse_ends(const ccl_topology_t *topo, const char *edit, con
 }
 
 ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const char *text,
-                             size_t len, uint32_t *a_out, uint32_t *b_out, bool *both_ways_out,
-                             ccl_error_t *err) {
+                             size_t len, ccl_i_link_ends_t *out, ccl_error_t *err) {
     change_t change = no_change;
     CCL_TRY(parse_ends(topo, edit, text, len, &change, err));
-    *a_out = change.a;
-    *b_out = change.b;
-    *both_ways_out = change.both_ways;
+    *out = (ccl_i_link_ends_t){change.a, change.b, change.both_ways};
     return CCL_OK;
 }
 

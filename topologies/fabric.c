@@ -68,11 +68,13 @@ ccl_status_t ccl_i_cluster_check(const ccl_i_cluster_spec_t *cluster, ccl_error_
 
 /* ------------------------------------------------------------------ servers */
 
-static ccl_status_t add_link(expansion_t *x, uint32_t from, uint32_t to, const char *kind,
-                             double bandwidth_Bps, double latency_s, uint32_t lanes,
-                             double contention) {
-    CCL_TRY(ccl_topology_builder_link(x->b, from, to, kind, bandwidth_Bps, latency_s, lanes,
-                                      contention, x->err));
+/* @param first  of the devices that the link numbers. */
+static ccl_status_t add_link(expansion_t *x, uint32_t first, const ccl_i_part_link_t *link,
+                             bool back) {
+    uint32_t from = first + (back ? link->to : link->from);
+    uint32_t to = first + (back ? link->from : link->to);
+    CCL_TRY(ccl_topology_builder_link(x->b, from, to, link->kind, link->bandwidth_Bps,
+                                      link->latency_s, link->lanes, link->contention, x->err));
     x->next_link++;
     return CCL_OK;
 }
@@ -97,11 +99,9 @@ static ccl_status_t add_server(expansion_t *x, uint32_t server, uint32_t *rank) 
     uint32_t first = x->first_device[server], first_link = x->next_link;
     for (uint32_t l = 0; l < type->nlinks; l++) {
         const ccl_i_part_link_t *link = &type->links[l];
-        CCL_TRY(add_link(x, first + link->from, first + link->to, link->kind, link->bandwidth_Bps,
-                         link->latency_s, link->lanes, link->contention));
+        CCL_TRY(add_link(x, first, link, false));
         if (link->duplex)
-            CCL_TRY(add_link(x, first + link->to, first + link->from, link->kind,
-                             link->bandwidth_Bps, link->latency_s, link->lanes, link->contention));
+            CCL_TRY(add_link(x, first, link, true));
     }
     for (uint32_t g = 0; g < type->ngroups; g++) {
         const ccl_i_part_group_t *group = &type->groups[g];
@@ -136,7 +136,14 @@ static ccl_status_t add_switch(expansion_t *x, const char *what, uint32_t number
 
 static ccl_status_t add_net(expansion_t *x, uint32_t from, uint32_t to, double bandwidth_Bps,
                             double latency_s) {
-    return add_link(x, from, to, "net", bandwidth_Bps, latency_s, 1, x->cluster->fabric.contention);
+    const ccl_i_part_link_t link = {.from = from,
+                                    .to = to,
+                                    .kind = "net",
+                                    .bandwidth_Bps = bandwidth_Bps,
+                                    .latency_s = latency_s,
+                                    .contention = x->cluster->fabric.contention,
+                                    .lanes = 1};
+    return add_link(x, 0, &link, false);
 }
 
 static ccl_status_t add_net_duplex(expansion_t *x, uint32_t from, uint32_t to, double bandwidth_Bps,
@@ -214,23 +221,32 @@ static ccl_status_t tier_attach(expansion_t *x, tier_t *tier, const char *what, 
     return attach(x, end, tier->device[number]);
 }
 
-/* Join the switches [first, last) of `below` through n switches of the next tier. */
+/* Some switches of a tier, and the links down from each. */
+typedef struct upper {
+    const char *what; /* of a switch: "spine" */
+    uint32_t first, n;
+    double link_Bps;         /* 0: by oversubscription */
+    double oversubscription; /* of the tier below */
+    double latency_s;        /* less than 0: as below */
+} upper_t;
+
+/* Join the switches [first, last) of `below` through those of the next tier. */
 static ccl_status_t join(expansion_t *x, const tier_t *below, uint32_t first, uint32_t last,
-                         tier_t *above, const char *what, uint32_t first_above, uint32_t n,
-                         double link_Bps, double oversubscription, double latency_s) {
+                         tier_t *above, const upper_t *upper) {
+    const uint32_t n = upper->n;
     const uint64_t nlinks = (uint64_t)(last - first) * n * 2 + x->next_link;
     if (nlinks > CCL_I_CLUSTER_MAX_LINKS)
         return ccl_fail(x->err, CCL_ERR_INPUT, "the fabric would need more than %llu links",
                         (unsigned long long)CCL_I_CLUSTER_MAX_LINKS);
-    for (uint32_t a = first_above; a < first_above + n; a++) {
-        CCL_TRY(add_switch(x, what, a, &above->device[a]));
+    for (uint32_t a = upper->first; a < upper->first + n; a++) {
+        CCL_TRY(add_switch(x, upper->what, a, &above->device[a]));
         for (uint32_t i = first; i < last; i++) {
             if (below->device[i] == CCL_NONE)
                 continue;
-            double bandwidth_Bps = link_Bps;
+            double bandwidth_Bps = upper->link_Bps;
             if (!(bandwidth_Bps > 0))
-                bandwidth_Bps = below->capacity_Bps[i] / oversubscription / n;
-            double link_s = latency_s >= 0 ? latency_s : below->latency_s[i];
+                bandwidth_Bps = below->capacity_Bps[i] / upper->oversubscription / n;
+            double link_s = upper->latency_s >= 0 ? upper->latency_s : below->latency_s[i];
             CCL_TRY(add_net_duplex(x, below->device[i], above->device[a], bandwidth_Bps, link_s));
             above->capacity_Bps[a] += bandwidth_Bps;
             if (link_s > above->latency_s[a])
@@ -263,11 +279,10 @@ static ccl_status_t expand_rail(expansion_t *x) {
                     tier.nservers[r], x->cluster->nservers);
     if (fabric->spines > 0) {
         CCL_TRY_GOTO(tier_init(&spine, fabric->spines, "spine", x->err), status, done);
-        CCL_TRY_GOTO(join(x, &tier, 0, rails, &spine, "spine", 0, fabric->spines,
-                          fabric->uplink_Bps,
-                          fabric->oversubscription > 0 ? fabric->oversubscription : 1,
-                          fabric->uplink_latency_s),
-                     status, done);
+        const double over = fabric->oversubscription > 0 ? fabric->oversubscription : 1;
+        const upper_t spines = {
+            "spine", 0, fabric->spines, fabric->uplink_Bps, over, fabric->uplink_latency_s};
+        CCL_TRY_GOTO(join(x, &tier, 0, rails, &spine, &spines), status, done);
     }
     status = CCL_OK;
 done:
@@ -308,18 +323,18 @@ static ccl_status_t expand_clos(expansion_t *x) {
         for (uint32_t pod = 0; pod < pods; pod++) {
             uint32_t first = pod * per_pod;
             uint32_t last = leaf.n - first > per_pod ? first + per_pod : leaf.n;
-            CCL_TRY_GOTO(join(x, &leaf, first, last, &spine, "spine", pod * spines, spines,
-                              fabric->uplink_Bps, oversubscription, fabric->uplink_latency_s),
-                         status, done);
+            const upper_t upper = {"spine",          pod * spines,
+                                   spines,           fabric->uplink_Bps,
+                                   oversubscription, fabric->uplink_latency_s};
+            CCL_TRY_GOTO(join(x, &leaf, first, last, &spine, &upper), status, done);
         }
     }
     if (pods > 1) {
         const uint32_t cores = fabric->cores > 0 ? fabric->cores : 1;
         const double over = fabric->core_oversubscription > 0 ? fabric->core_oversubscription : 1;
         CCL_TRY_GOTO(tier_init(&core, cores, "core", x->err), status, done);
-        CCL_TRY_GOTO(join(x, &spine, 0, spine.n, &core, "core", 0, cores, fabric->core_Bps, over,
-                          fabric->core_latency_s),
-                     status, done);
+        const upper_t upper = {"core", 0, cores, fabric->core_Bps, over, fabric->core_latency_s};
+        CCL_TRY_GOTO(join(x, &spine, 0, spine.n, &core, &upper), status, done);
     }
     status = CCL_OK;
 done:

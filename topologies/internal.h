@@ -51,10 +51,14 @@ const char *ccl_i_device_kind_name(ccl_device_kind_t kind);
 /** false when the word is no device kind. */
 bool ccl_i_device_kind_parse(const char *word, ccl_device_kind_t *out);
 
-/** The two devices whose links "A-B" or "A->B" names; `edit` is for messages. */
+/** The two devices whose links "A-B" or "A->B" names. */
+typedef struct ccl_i_link_ends {
+    uint32_t a, b;
+    bool both_ways;
+} ccl_i_link_ends_t;
+/** @param edit  for messages. */
 ccl_status_t ccl_i_edit_ends(const ccl_topology_t *topo, const char *edit, const char *text,
-                             size_t len, uint32_t *a_out, uint32_t *b_out, bool *both_ways_out,
-                             ccl_error_t *err);
+                             size_t len, ccl_i_link_ends_t *out, ccl_error_t *err);
 /**
  * "scale:QUANTITY[:WHERE]=FACTOR".
  * @param out  the topology with its own constants; borrows the rest. Only its arena is its own.

@@ -90,7 +90,12 @@ static ccl_status_t parse_where(const ccl_topology_t *topo, const char *edit, co
             at->group = g;
             return CCL_OK;
         }
-    return ccl_i_edit_ends(topo, edit, text, len, &at->a, &at->b, &at->both_ways, err);
+    ccl_i_link_ends_t ends;
+    CCL_TRY(ccl_i_edit_ends(topo, edit, text, len, &ends, err));
+    at->a = ends.a;
+    at->b = ends.b;
+    at->both_ways = ends.both_ways;
+    return CCL_OK;
 }
 
 static ccl_status_t parse(const ccl_topology_t *topo, const char *edit, where_t *at,

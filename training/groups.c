@@ -213,17 +213,17 @@ static ccl_status_t choose(const ask_t *a, uint32_t nwith, double *time_s_out, c
 }
 
 ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               const ccl_i_rank_groups_t *groups, ccl_collective_kind_t kind,
-                               double size_bytes, const char *const *with, uint32_t nwith,
+                               const ccl_i_rank_groups_t *groups, const ccl_i_groups_ask_t *ask,
                                double *time_s_out, const char **by_out, ccl_error_t *err) {
+    uint32_t nwith = ask->nwith;
     ask_t a = {.ctx = ctx,
                .topo = topo,
                .groups = groups,
-               .kind = kind,
-               .size_bytes = size_bytes,
-               .with = with};
+               .kind = ask->kind,
+               .size_bytes = ask->size_bytes,
+               .with = ask->with};
     ccl_status_t status = CCL_OK;
-    if (groups->nranks < 2 || !(size_bytes > 0)) {
+    if (groups->nranks < 2 || !(ask->size_bytes > 0)) {
         *time_s_out = 0;
         *by_out = "";
         return CCL_OK;

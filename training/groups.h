@@ -13,6 +13,14 @@ typedef struct ccl_i_rank_groups {
     const uint32_t *ranks; /* [n][nranks], ascending in a group */
 } ccl_i_rank_groups_t;
 
+/** A collective, and the synthesizers that may do it. */
+typedef struct ccl_i_groups_ask {
+    ccl_collective_kind_t kind;
+    double size_bytes;
+    const char *const *with; /* [nwith] */
+    uint32_t nwith;
+} ccl_i_groups_ask_t;
+
 /**
  * The same collective in all groups at once, each group's by the same synthesizer: the fastest of
  * those named. Groups of one rank need no time.
@@ -20,8 +28,7 @@ typedef struct ccl_i_rank_groups {
  * @retval CCL_INFEASIBLE  none of them can.
  */
 ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               const ccl_i_rank_groups_t *groups, ccl_collective_kind_t kind,
-                               double size_bytes, const char *const *with, uint32_t nwith,
+                               const ccl_i_rank_groups_t *groups, const ccl_i_groups_ask_t *ask,
                                double *time_s_out, const char **by_out, ccl_error_t *err);
 /**
  * Messages of size_bytes from the first rank of each pair to the second, all at once, over the

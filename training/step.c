@@ -171,8 +171,8 @@ static ccl_status_t timed(estimate_t *e, const ccl_i_rank_groups_t *g, ccl_colle
             return CCL_OK;
         }
     }
-    CCL_TRY(ccl_i_groups_time(e->ctx, e->topo, g, kind, size_bytes, e->with, e->nwith, &k.time_s,
-                              &k.by, err));
+    ccl_i_groups_ask_t ask = {kind, size_bytes, e->with, e->nwith};
+    CCL_TRY(ccl_i_groups_time(e->ctx, e->topo, g, &ask, &k.time_s, &k.by, err));
     if (!ccl_grow(&e->known, &e->known_cap, e->nknown + 1, sizeof *e->known))
         return ccl_fail_nomem(err);
     e->known[e->nknown++] = k;
@@ -181,21 +181,15 @@ static ccl_status_t timed(estimate_t *e, const ccl_i_rank_groups_t *g, ccl_colle
     return CCL_OK;
 }
 
-/* One collective of a stage, `times` over; its time is added to *sum_s. */
-static ccl_status_t add(estimate_t *e, const spread_t *s, uint32_t stage,
-                        const ccl_i_rank_groups_t *g, const char *part, const char *what,
-                        ccl_collective_kind_t kind, double size_bytes, double times, double *sum_s,
+/* One collective of a stage, `c.times` over; its time is added to *sum_s. */
+static ccl_status_t add(estimate_t *e, const spread_t *s, const ccl_i_rank_groups_t *g,
+                        ccl_collective_kind_t kind, ccl_training_collective_t c, double *sum_s,
                         ccl_error_t *err) {
-    ccl_training_collective_t c = {.part = part,
-                                   .what = what,
-                                   .name = ccl_collective_kind_name(kind),
-                                   .stage = stage,
-                                   .ngroups = g->n,
-                                   .nranks = g->nranks,
-                                   .size_bytes = size_bytes,
-                                   .times = times};
-    CCL_TRY(timed(e, g, kind, size_bytes, &c.time_s, &c.by, err));
-    *sum_s += times * c.time_s;
+    c.name = ccl_collective_kind_name(kind);
+    c.ngroups = g->n;
+    c.nranks = g->nranks;
+    CCL_TRY(timed(e, g, kind, c.size_bytes, &c.time_s, &c.by, err));
+    *sum_s += c.times * c.time_s;
     return tell(e, s, c, err);
 }
 
@@ -219,7 +213,12 @@ static ccl_status_t tensor(estimate_t *e, const spread_t *s, uint32_t k, ccl_err
     } else {
         times *= (double)p->longest;
     }
-    CCL_TRY(add(e, s, k, &g, "tensor", "activations", CCL_ALLREDUCE, size_bytes, times, &sum, err));
+    ccl_training_collective_t c = {.part = "tensor",
+                                   .what = "activations",
+                                   .stage = k,
+                                   .size_bytes = size_bytes,
+                                   .times = times};
+    CCL_TRY(add(e, s, &g, CCL_ALLREDUCE, c, &sum, err));
     p->tensor_s = sum / (double)p->longest;
     return CCL_OK;
 }
@@ -234,13 +233,17 @@ static ccl_status_t data(estimate_t *e, const spread_t *s, uint32_t k, ccl_error
     ccl_status_t status = ranks ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; ranks && i < p->stage->nranks; i++)
         ranks[i % t->tensor * p->nworkers + i / t->tensor] = p->stage->ranks[i];
+    ccl_training_collective_t c = {
+        .part = "data", .what = "gradients", .stage = k, .size_bytes = held, .times = 1};
     if (status == CCL_OK && t->zero <= 1)
-        status = add(e, s, k, &g, "data", "gradients", CCL_ALLREDUCE, held, 1, &sum, err);
+        status = add(e, s, &g, CCL_ALLREDUCE, c, &sum, err);
+    c.times = passes;
     if (status == CCL_OK && t->zero >= 2)
-        status = add(e, s, k, &g, "data", "gradients", CCL_REDUCESCATTER, held, passes, &sum, err);
+        status = add(e, s, &g, CCL_REDUCESCATTER, c, &sum, err);
+    c.what = "parameters";
+    c.times = t->zero == 3 ? 2 * passes : 1;
     if (status == CCL_OK && t->zero >= 1)
-        status = add(e, s, k, &g, "data", "parameters", CCL_ALLGATHER, held,
-                     t->zero == 3 ? 2 * passes : 1, &sum, err);
+        status = add(e, s, &g, CCL_ALLGATHER, c, &sum, err);
     free(ranks);
     p->data_s = fmax(0, sum - t->overlap * p->compute_s);
     return status;

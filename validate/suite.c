@@ -25,10 +25,18 @@ static const char *const default_on[] = {
     "allreduce hm",       "alltoall direct",      "alltoall pairwise",
 };
 
+typedef struct reader {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo; /* cluster of all cases; NULL: ranks that are all alike */
+    const char *name;           /* for messages */
+    ccl_suite_t *suite;
+    size_t cap;
+} reader_t;
+
 /* Ranks of the host are all alike: as GPUs behind one switch. */
-static ccl_status_t synthesize(const ccl_ctx_t *ctx, ccl_collective_kind_t kind, const char *with,
-                               const ccl_topology_t *given, uint32_t ranks, uint32_t channels,
-                               ccl_validate_case_t *out, ccl_error_t *err) {
+static ccl_status_t synthesize(const reader_t *rd, ccl_collective_kind_t kind, const char *with,
+                               uint32_t ranks, uint32_t channels, ccl_validate_case_t *out,
+                               ccl_error_t *err) {
     char spec[96];
     ccl_topology_t *alike = NULL;
     ccl_collective_t *coll = NULL;
@@ -39,15 +47,15 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, ccl_collective_kind_t kind,
         return ccl_fail(err, CCL_ERR_INPUT, "no synthesizer \"%.60s\" (ccllab algos)", with);
     snprintf(spec, sizeof spec, "servers:1 gpus:%u nvswitch=100GB/s,1us", ranks);
     ccl_routes_t *routes = NULL;
-    ccl_status_t status = given ? CCL_OK : ccl_topology_read(ctx, spec, &alike, err);
-    const ccl_topology_t *topo = given ? given : alike;
+    ccl_status_t status = rd->topo ? CCL_OK : ccl_topology_read(rd->ctx, spec, &alike, err);
+    const ccl_topology_t *topo = rd->topo ? rd->topo : alike;
     if (status == CCL_OK && !(routes = ccl_routes_create(topo)))
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_collective_create(kind, ranks, 1, 0, &coll, err);
     options.channels = channels;
     if (status == CCL_OK)
-        status = ccl_make(ctx, with, topo, routes, coll, &options, NULL, false, &made, err);
+        status = ccl_make(rd->ctx, with, topo, routes, coll, &options, NULL, false, &made, err);
     out->program = made.program;
     out->granularity = made.way.granularity;
     made.program = NULL;
@@ -57,14 +65,6 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, ccl_collective_kind_t kind,
     ccl_topology_destroy(alike);
     return status;
 }
-
-typedef struct reader {
-    const ccl_ctx_t *ctx;
-    const ccl_topology_t *topo; /* cluster of all cases; NULL: ranks that are all alike */
-    const char *name;           /* for messages */
-    ccl_suite_t *suite;
-    size_t cap;
-} reader_t;
 
 static ccl_status_t add_case(reader_t *rd, int line, char *text, ccl_error_t *err) {
     ccl_suite_t *suite = rd->suite;
@@ -97,7 +97,7 @@ static ccl_status_t add_case(reader_t *rd, int line, char *text, ccl_error_t *er
             status = ccl_fail(&inner, CCL_ERR_INPUT, "%u ranks, but the cluster has %u", ranks,
                               rd->topo->nranks);
         if (status == CCL_OK)
-            status = synthesize(rd->ctx, kind, with, rd->topo, ranks, channels, &c, &inner);
+            status = synthesize(rd, kind, with, ranks, channels, &c, &inner);
         if (status != CCL_OK)
             return ccl_error_set(err, status, name, line, 0, "%s", inner.text);
         snprintf(label, sizeof label, n == 4 ? "%s/%u" : "%s", with, channels);

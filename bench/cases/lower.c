@@ -86,8 +86,10 @@ int main(int argc, char **argv) {
         return fail(&err);
     double t1 = ccl_now_s();
     double parsed_mb = bench_peak_mb();
-    if (ccl_schedule_order(NULL, schedule, topo, NULL, order, &ordered, NULL, &stats, &err) !=
-        CCL_OK)
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+    wish.topo = topo;
+    wish.order = order;
+    if (ccl_schedule_order(NULL, schedule, &wish, &ordered, NULL, &stats, &err) != CCL_OK)
         return fail(&err);
     double t2 = ccl_now_s(), ordered_mb = bench_peak_mb();
     if (ccl_lower(NULL, ordered, &lower, &program, &err) != CCL_OK)

@@ -93,9 +93,9 @@ static ccl_status_t sample(ccl_i_cli_t *cli, const ccl_i_subject_t *s, ccl_repor
     if (status == CCL_OK && draws) {
         times_s = malloc(n * sizeof(*times_s));
         status = times_s ? CCL_OK : ccl_fail_nomem(err);
+        ccl_drawn_run_t run = {s->topo, NULL, s->program, &s->sim};
         if (status == CCL_OK)
-            stopped =
-                ccl_draws_time_all(&cli->ctx, draws, s->topo, s->program, &s->sim, n, times_s, err);
+            stopped = ccl_draws_time_all(&cli->ctx, draws, &run, n, times_s, err);
         if (status == CCL_OK && (stopped == CCL_OK || stopped == CCL_INTERRUPTED)) {
             status = ccl_spread(times_s, n, out, err);
             about->spread = out;

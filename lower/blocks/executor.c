@@ -369,12 +369,11 @@ static void fitter_fini(fitter_t *f) {
 }
 
 ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                ccl_executor_t executor, ccl_granularity_t granularity,
-                                const uint16_t *stage, ccl_routes_t *routes,
+                                const ccl_lower_options_t *options, const uint16_t *stage,
                                 const ccl_i_maker_t *maker, ccl_program_t **out, ccl_error_t *err) {
     fitter_t f = {.schedule = schedule,
-                  .limits = ccl_executor_limits(executor),
-                  .routes = routes,
+                  .limits = ccl_executor_limits(options->executor),
+                  .routes = options->routes,
                   .stage = stage};
     ccl_program_t *program = NULL;
     ccl_status_t status = fitter_init(&f, err);
@@ -390,7 +389,7 @@ ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
         CCL_TRY_GOTO(attempt(&f, maker, &program, &fits, err), status, end);
     }
-    CCL_TRY_GOTO(check(ctx, program, executor, granularity, err), status, end);
+    CCL_TRY_GOTO(check(ctx, program, options->executor, options->granularity, err), status, end);
     *out = program;
     program = NULL;
 end:

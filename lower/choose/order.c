@@ -29,23 +29,37 @@ double ccl_i_lower_most_sends(const ccl_lower_options_t *options) {
     return options->rough ? 1e5 : 5e6; /* a few seconds */
 }
 
+/* The ways that are looked at, and what is known of them. */
+typedef struct race {
+    const ccl_ctx_t *ctx;
+    const ccl_schedule_t *given;
+    const ccl_lower_options_t *options;
+    const ccl_i_lower_how_t *how;
+    ccl_lower_stats_t *stats;
+    double batches, size_bytes;
+    ccl_schedule_t *ways[CCL_I_ORDERS]; /* NULL: not put in order yet */
+    uint32_t pipelines[CCL_I_ORDERS];
+    ccl_i_order_of_t best, unturned;
+    double best_s;             /* INFINITY: none of them can run */
+    ccl_timed_program_t timed; /* the best one's, where it was simulated just now */
+} race_t;
+
 /* Simulated; *timed_out stays empty unless it takes at most give_up_s, and where only its time is
    wanted and known.
    @param known_out  what that says. */
-static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                             const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                             double size_bytes, double give_up_s, bool only_time,
-                             ccl_timed_program_t *timed_out, ccl_i_known_t *known_out,
-                             ccl_error_t *err) {
+static ccl_status_t run_time(const race_t *r, const ccl_schedule_t *schedule, double give_up_s,
+                             bool only_time, ccl_timed_program_t *timed_out,
+                             ccl_i_known_t *known_out, ccl_error_t *err) {
+    const ccl_lower_options_t *options = r->options;
     ccl_timed_program_t timed = {NULL, NULL};
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
-    run.granularity = how->task ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
-    run.size_bytes = size_bytes;
+    run.granularity = r->how->task ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
+    run.size_bytes = r->size_bytes;
     run.batches = options->batches;
     run.give_up_s = give_up_s;
     run.estimate = true;
     run.step_times = options->allocation == CCL_ALLOCATE_STATE && !options->rough;
-    CCL_TRY(ccl_i_lower_program(ctx, schedule, how, &timed.program, err));
+    CCL_TRY(ccl_i_lower_program(r->ctx, schedule, r->how, &timed.program, err));
     bool fits = schedule->ntransfers <= LARGE ||
                 options->granularity == CCL_GRANULARITY_STAGE || /* has other blocks than these */
                 ccl_i_check_blocks(timed.program, options, NULL) == CCL_OK;
@@ -55,13 +69,13 @@ static ccl_status_t run_time(const ccl_ctx_t *ctx, const ccl_schedule_t *schedul
         return CCL_OK;
     }
     if (only_time && run.step_times &&
-        ccl_sim_known(ctx, options->topo, timed.program, &run, &known_out->time_s)) {
+        ccl_sim_known(r->ctx, options->topo, timed.program, &run, &known_out->time_s)) {
         known_out->what = CCL_I_TIME;
         ccl_timed_program_fini(&timed);
         return CCL_OK;
     }
-    ccl_status_t status =
-        ccl_sim_program(ctx, options->topo, options->routes, timed.program, &run, &timed.run, NULL);
+    ccl_status_t status = ccl_sim_program(r->ctx, options->topo, options->routes, timed.program,
+                                          &run, &timed.run, NULL);
     if (status != CCL_OK) /* it cannot run like this; another allocation may */
         *known_out = (ccl_i_known_t){CCL_I_LONGER, INFINITY};
     else if (timed.run->time_s < INFINITY)
@@ -84,32 +98,19 @@ static void add_stats(ccl_lower_stats_t *stats, const ccl_lower_stats_t *more) {
     stats->pipelines = more->pipelines;
 }
 
-static ccl_status_t order_way(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                              const ccl_lower_options_t *options, ccl_order_flow_t flow,
-                              double batches, ccl_schedule_t **out, ccl_lower_stats_t *stats,
-                              ccl_error_t *err) {
+static ccl_status_t order_way(const race_t *r, ccl_order_t order, ccl_order_flow_t flow,
+                              ccl_schedule_t **out, ccl_error_t *err) {
     ccl_lower_stats_t one = {0};
-    CCL_TRY(ccl_schedule_order_flow(ctx, schedule, options->topo, options->routes, options->order,
-                                    flow, batches < UINT32_MAX ? (uint32_t)batches : UINT32_MAX,
-                                    out, NULL, &one, err));
-    add_stats(stats, &one);
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+    wish.topo = r->options->topo;
+    wish.routes = r->options->routes;
+    wish.order = order;
+    wish.flow = flow;
+    wish.batches = r->batches < UINT32_MAX ? (uint32_t)r->batches : UINT32_MAX;
+    CCL_TRY(ccl_schedule_order(r->ctx, r->given, &wish, out, NULL, &one, err));
+    add_stats(r->stats, &one);
     return CCL_OK;
 }
-
-/* The ways that are looked at, and what is known of them. */
-typedef struct race {
-    const ccl_ctx_t *ctx;
-    const ccl_schedule_t *given;
-    const ccl_lower_options_t *options;
-    const ccl_i_lower_how_t *how;
-    ccl_lower_stats_t *stats;
-    double batches, size_bytes;
-    ccl_schedule_t *ways[CCL_I_ORDERS]; /* NULL: not put in order yet */
-    uint32_t pipelines[CCL_I_ORDERS];
-    ccl_i_order_of_t best, unturned;
-    double best_s;             /* INFINITY: none of them can run */
-    ccl_timed_program_t timed; /* the best one's, where it was simulated just now */
-} race_t;
 
 static ccl_i_try_t as_candidate(ccl_i_order_of_t i) {
     return (ccl_i_try_t){.order = i, .parts = 1, .most = 1};
@@ -119,15 +120,12 @@ static ccl_status_t put_in_order(race_t *r, ccl_i_order_of_t i, ccl_error_t *err
     static const ccl_order_flow_t flows[CCL_I_ORDERS] = {
         CCL_ORDER_FLOW_YES, CCL_ORDER_FLOW_YES, CCL_ORDER_FLOW_NO, CCL_ORDER_FLOW_REVERSED_APART,
         CCL_ORDER_FLOW_REVERSED};
-    ccl_lower_options_t options = *r->options;
     bool both = r->given->ntransfers <= LARGE;
     if (r->ways[i])
         return CCL_OK;
-    if (i == CCL_I_ORDER_GIVEN)
-        options.order = CCL_ORDER_STEP;
-    CCL_TRY(order_way(r->ctx, r->given, &options,
+    CCL_TRY(order_way(r, i == CCL_I_ORDER_GIVEN ? CCL_ORDER_STEP : r->options->order,
                       i == CCL_I_ORDER_FLOW && !both ? CCL_ORDER_FLOW_BY_PACE : flows[i],
-                      r->batches, &r->ways[i], r->stats, err));
+                      &r->ways[i], err));
     r->pipelines[i] = r->stats->pipelines;
     return CCL_OK;
 }
@@ -165,8 +163,7 @@ static ccl_status_t look_at(race_t *r, ccl_i_order_of_t i, bool *fits_out, ccl_e
         if (settled) /* never better than that one */
             known = (ccl_i_known_t){CCL_I_LONGER, INFINITY};
         else
-            CCL_TRY(run_time(r->ctx, r->ways[i], r->options, r->how, r->size_bytes, most_s, true,
-                             &timed, &known, err));
+            CCL_TRY(run_time(r, r->ways[i], most_s, true, &timed, &known, err));
         ccl_i_memo_put(r->options, r->how, as_candidate(i), known);
     }
     *fits_out = i != CCL_I_ORDER_GIVEN || known.what != CCL_I_UNFIT;
@@ -190,8 +187,7 @@ static ccl_status_t finish(race_t *r, ccl_i_ordered_t *out, ccl_error_t *err) {
         CCL_TRY(put_in_order(r, r->unturned, err));
     if (by_state && !r->timed.run && r->best_s < INFINITY) {
         ccl_i_known_t known;
-        CCL_TRY(run_time(r->ctx, r->ways[r->best], r->options, r->how, r->size_bytes, INFINITY,
-                         false, &r->timed, &known, err));
+        CCL_TRY(run_time(r, r->ways[r->best], INFINITY, false, &r->timed, &known, err));
     }
     r->stats->pipelines = r->pipelines[r->best];
     out->order = r->best;
@@ -230,8 +226,7 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
         r.batches = ccl_lower_batches(schedule, options->topo, how->proto, r.size_bytes, &bytes);
     double sends = r.batches * schedule->ntransfers;
     if (options->order != CCL_ORDER_HPDS || sends > ccl_i_lower_most_sends(options))
-        return order_way(ctx, schedule, options, CCL_ORDER_FLOW_BY_PACE, r.batches, &out->schedule,
-                         stats, err);
+        return order_way(&r, options->order, CCL_ORDER_FLOW_BY_PACE, &out->schedule, err);
     ccl_i_order_of_t nways = !ccl_schedule_reduces(schedule) ? CCL_I_ORDER_APART
                              : sends > BOTH_TURNED           ? CCL_I_ORDER_TURNED
                                                              : CCL_I_ORDERS;
@@ -247,8 +242,7 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
     }
     if (status == CCL_OK)
         status = fits ? finish(&r, out, err)
-                      : order_way(ctx, schedule, options, CCL_ORDER_FLOW_BY_PACE, r.batches,
-                                  &out->schedule, stats, err);
+                      : order_way(&r, options->order, CCL_ORDER_FLOW_BY_PACE, &out->schedule, err);
     race_fini(&r);
     return status;
 }

@@ -66,13 +66,13 @@ ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_op
 typedef struct width {
     uint32_t most;
     bool wider; /* more than one for some connection, or the schedule is refused */
+    uint32_t spread; /* most that one got */
 } width_t;
 
 /* From the schedule in its order to the program. */
 static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
-                                 width_t width, uint32_t *spread_out, ccl_program_t **out,
-                                 ccl_error_t *err) {
+                                 width_t *width, ccl_program_t **out, ccl_error_t *err) {
     const ccl_executor_limits_t *limits = ccl_executor_limits(options->executor);
     ccl_schedule_t *spread = NULL;
     ccl_program_t *program = NULL;
@@ -80,23 +80,23 @@ static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     maker_t user = {ctx, options, &plain};
     ccl_i_maker_t maker = {make, &user};
     ccl_status_t status = CCL_OK;
-    *spread_out = 1;
-    if (width.most > 1) {
+    width->spread = 1;
+    if (width->most > 1) {
         ccl_i_capacity_t capacity = {.topo = options->topo,
                                      .routes = options->routes,
                                      .proto = how->proto,
                                      .stage = how->stage,
                                      .size_bytes = options->size_bytes,
                                      .batches = options->batches,
-                                     .max_channels = width.most,
+                                     .max_channels = width->most,
                                      .all_channels = limits->channels,
                                      .max_blocks = limits->tbs,
                                      .copies = options->out_of_place};
-        CCL_TRY_GOTO(ccl_i_channels_capacity(schedule, &capacity, spread_out, &spread, err), status,
-                     end);
+        CCL_TRY_GOTO(ccl_i_channels_capacity(schedule, &capacity, &width->spread, &spread, err),
+                     status, end);
         schedule = spread;
     }
-    if (width.wider && *spread_out == 1) {
+    if (width->wider && width->spread == 1) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "no connection is spread");
         goto end;
     }
@@ -104,8 +104,7 @@ static ccl_status_t lower_spread(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
         status = make(&user, schedule, &program, err);
     else {
         plain.stage = NULL; /* stages are channels then */
-        status = ccl_i_executor_fit(ctx, schedule, options->executor, options->granularity,
-                                    how->stage, options->routes, &maker, &program, err);
+        status = ccl_i_executor_fit(ctx, schedule, options, how->stage, &maker, &program, err);
     }
     if (status == CCL_OK)
         status = ccl_i_check_blocks(program, options, err);
@@ -124,9 +123,9 @@ static ccl_status_t lower_fitting(const ccl_ctx_t *ctx, const ccl_schedule_t *sc
                                   const ccl_lower_options_t *options, const ccl_i_lower_how_t *how,
                                   width_t width, ccl_program_t **out, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
-    for (uint32_t spread; width.most >= 1; width.most = spread / 2) {
-        status = lower_spread(ctx, schedule, options, how, width, &spread, out, err);
-        if (status != CCL_UNSUPPORTED || spread <= 1)
+    for (; width.most >= 1; width.most = width.spread / 2) {
+        status = lower_spread(ctx, schedule, options, how, &width, out, err);
+        if (status != CCL_UNSUPPORTED || width.spread <= 1)
             break;
     }
     return status;
@@ -148,7 +147,7 @@ typedef struct choice {
 /* Takes the program of this schedule when it is faster by more than `gain`; *taken_out then. */
 static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, ccl_i_try_t this,
                              double gain, bool *taken_out, ccl_error_t *err) {
-    width_t width = {this.most, this.wider};
+    width_t width = {.most = this.most, .wider = this.wider};
     ccl_timed_program_t timed = {NULL, NULL};
     double below_s = c->best.program ? (1 - gain) * c->best.run->time_s : 0;
     ccl_i_known_t known = ccl_i_memo_get(c->options, c->how, this);
@@ -290,7 +289,7 @@ static ccl_status_t consider_others(choice_t *c, const ccl_schedule_t *given,
 static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *given,
                                 ccl_i_ordered_t *o, const ccl_lower_options_t *options,
                                 const ccl_i_lower_how_t *how, ccl_timed_program_t *out,
-                                uint32_t *pipelines, ccl_error_t *err) {
+                                ccl_error_t *err) {
     ccl_lower_options_t plain = *options;
     choice_t c = {.ctx = ctx, .options = &plain, .how = how, .most = 1};
     const ccl_schedule_t *ordered = o->schedule ? o->schedule : given, *best = ordered;
@@ -311,7 +310,7 @@ static ccl_status_t lower_state(const ccl_ctx_t *ctx, const ccl_schedule_t *give
         CCL_TRY_GOTO(consider(&c, ordered, as, WIDE, &taken, err), status, end);
     if (hpds && few && c.best.program) { /* else neither fits in parts */
         CCL_TRY_GOTO(consider_others(&c, given, o, batches, &best, err), status, end);
-        *pipelines = best == ordered ? *pipelines : 0;
+        o->other = best != ordered;
     }
     if (!c.best.program) { /* merged it may fit */
         width_t one = {.most = 1};
@@ -455,7 +454,7 @@ static ccl_status_t lower_passes(const ccl_ctx_t *ctx, const ccl_schedule_t *giv
     CCL_TRY_GOTO(find_stages(ctx, schedule, options, &how, &stage, err), status, end);
     CCL_TRY_GOTO(find_forwarding(schedule, options, &how, &forwards, err), status, end);
     if (options->allocation == CCL_ALLOCATE_STATE && how.task)
-        status = lower_state(ctx, given, &ordered, options, &how, made, &stats->pipelines, err);
+        status = lower_state(ctx, given, &ordered, options, &how, made, err);
     else if (ordered.timed.run && !capacity && options->granularity != CCL_GRANULARITY_STAGE &&
              options->executor == CCL_EXECUTOR_ANY)
         status = finish_known(ctx, options, &ordered.timed, made, err);
@@ -463,6 +462,8 @@ static ccl_status_t lower_passes(const ccl_ctx_t *ctx, const ccl_schedule_t *giv
         ccl_timed_program_fini(&ordered.timed);
         status = lower_fitting(ctx, schedule, options, &how, width, &made->program, err);
     }
+    if (ordered.other)
+        stats->pipelines = 0;
     if (status == CCL_OK)
         tell_origin(given, options, ordered.taken, made->program);
 end:

@@ -427,8 +427,8 @@ static void next_pipeline(hpds_t *h) {
 }
 
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              bool flowing, ccl_progress_t begin, uint32_t *order_out,
-                              uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err) {
+                              bool flowing, ccl_progress_t begin, ccl_i_row_t *out,
+                              ccl_error_t *err) {
     hpds_t h = {.dag = dag, .conns = conns, .now = 1, .visiting = CCL_NONE};
     uint32_t done = 0, n = dag->nunits - dag->npast;
     ccl_progress_t progress = begin;
@@ -449,8 +449,8 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
             uint32_t unit = look(&h);
             if (unit == CCL_NONE)
                 continue;
-            order_out[done] = unit;
-            pipeline_out[done++] = h.now - 1;
+            out->units[done] = unit;
+            out->pipelines[done++] = h.now - 1;
             ccl_i_dag_take(dag, unit, flowing ? add_open : add_late, &h);
         }
         if (done == before)
@@ -459,7 +459,7 @@ ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
             next_pipeline(&h);
     }
     if (status == CCL_OK)
-        *npipelines_out = h.now - 1;
+        out->npipelines = h.now - 1;
 end:
     hpds_fini(&h);
     return status;

@@ -108,42 +108,32 @@ enum {
     FLOWING_BATCHES = 8        /* beyond that: micro-batches from which on they flow */
 };
 
-/** An order of units with its sub-pipelines. */
-typedef struct attempt {
-    uint32_t *row, *pipelines; /* [nunits] */
-    uint32_t npipelines;
-} attempt_t;
-
 /* Both ways, and of them the one of the better pace. */
 static ccl_status_t order_by_pace(const ccl_ctx_t *ctx, ccl_i_dag_t *dag,
-                                  const ccl_i_conns_t *conns, uint32_t batches, attempt_t *out,
+                                  const ccl_i_conns_t *conns, uint32_t batches, ccl_i_row_t *out,
                                   ccl_error_t *err) {
     size_t n = dag->nunits + (size_t)1;
-    attempt_t other = {malloc(n * sizeof(uint32_t)), malloc(n * sizeof(uint32_t)), 0};
+    ccl_i_row_t other = {malloc(n * sizeof(uint32_t)), malloc(n * sizeof(uint32_t)), 0};
     double pace_s = 0, other_s = 0, many = batches ? batches : MANY_BATCHES;
     ccl_progress_t progress = {.phase = "order", .total = 2 * (uint64_t)dag->nunits};
-    ccl_status_t status = other.row && other.pipelines ? CCL_OK : ccl_fail_nomem(err);
+    ccl_status_t status = other.units && other.pipelines ? CCL_OK : ccl_fail_nomem(err);
     if (status != CCL_OK)
         goto end;
-    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, true, progress, out->row, out->pipelines,
-                                  &out->npipelines, err),
-                 status, end);
-    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, out->row, CHUNK_BYTES, many, &pace_s, err), status,
+    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, true, progress, out, err), status, end);
+    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, out->units, CHUNK_BYTES, many, &pace_s, err), status,
                  end);
     ccl_i_dag_rewind(dag);
     progress.done = dag->nunits;
-    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, false, progress, other.row, other.pipelines,
-                                  &other.npipelines, err),
+    CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, false, progress, &other, err), status, end);
+    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, other.units, CHUNK_BYTES, many, &other_s, err),
                  status, end);
-    CCL_TRY_GOTO(ccl_i_order_pace(dag, conns, other.row, CHUNK_BYTES, many, &other_s, err), status,
-                 end);
     if (other_s < pace_s * (1 - 1e-9)) {
-        attempt_t swap = *out;
+        ccl_i_row_t swap = *out;
         *out = other;
         other = swap;
     }
 end:
-    free(other.row);
+    free(other.units);
     free(other.pipelines);
     return status;
 }
@@ -153,80 +143,76 @@ static bool flows(ccl_order_flow_t flow, uint32_t batches) {
     return flow == CCL_ORDER_FLOW_YES || (flow == CCL_ORDER_FLOW_BY_PACE && many);
 }
 
-/** The order that is wanted. */
-typedef struct wish {
-    ccl_order_t order;
-    ccl_order_flow_t flow;
-    uint32_t batches;
-} wish_t;
-
 /* The order is found on the schedule reversed. */
-static bool turns(wish_t wish) {
-    return wish.flow >= CCL_ORDER_FLOW_REVERSED && wish.order == CCL_ORDER_HPDS;
+static bool turns(const ccl_order_options_t *wish) {
+    return wish->flow >= CCL_ORDER_FLOW_REVERSED && wish->order == CCL_ORDER_HPDS;
 }
 
 /* The DAG's units in that order, with their pipelines. */
 static ccl_status_t find_rows(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                              ccl_i_dag_t *dag, ccl_i_conns_t *conns, wish_t wish, attempt_t *out,
-                              ccl_error_t *err) {
+                              ccl_i_dag_t *dag, ccl_i_conns_t *conns,
+                              const ccl_order_options_t *wish, ccl_i_row_t *out, ccl_error_t *err) {
     ccl_progress_t progress = {.phase = "order", .total = dag->nunits};
-    bool by_pace = wish.flow == CCL_ORDER_FLOW_BY_PACE && dag->nunits <= BOTH_WAYS;
+    bool by_pace = wish->flow == CCL_ORDER_FLOW_BY_PACE && dag->nunits <= BOTH_WAYS;
     ccl_status_t status;
-    if (wish.order == CCL_ORDER_RR)
-        status = ccl_i_order_rr(ctx, dag, out->row, err);
+    if (wish->order == CCL_ORDER_RR)
+        status = ccl_i_order_rr(ctx, dag, out->units, err);
     else if (turns(wish))
-        status = ccl_i_order_turned(ctx, schedule, dag, conns, wish.flow == CCL_ORDER_FLOW_REVERSED,
-                                    progress, out->row, out->pipelines, &out->npipelines, err);
+        status = ccl_i_order_turned(ctx, schedule, dag, conns,
+                                    wish->flow == CCL_ORDER_FLOW_REVERSED, out, err);
     else if (by_pace)
-        status = order_by_pace(ctx, dag, conns, wish.batches, out, err);
+        status = order_by_pace(ctx, dag, conns, wish->batches, out, err);
     else
-        status = ccl_i_order_hpds(ctx, dag, conns, flows(wish.flow, wish.batches), progress,
-                                  out->row, out->pipelines, &out->npipelines, err);
+        status =
+            ccl_i_order_hpds(ctx, dag, conns, flows(wish->flow, wish->batches), progress, out, err);
     if (status != CCL_OK)
         return status;
-    bool twice = wish.order == CCL_ORDER_HPDS && by_pace;
+    bool twice = wish->order == CCL_ORDER_HPDS && by_pace;
     progress.done = progress.total = dag->nunits * (twice ? (uint64_t)2 : 1);
     return ccl_ctx_poll(ctx, &progress);
 }
 
-ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                     const ccl_topology_t *topo, ccl_routes_t *routes,
-                                     ccl_order_t order, ccl_order_flow_t flow, uint32_t batches,
-                                     ccl_schedule_t **out, uint32_t **pipeline_out,
-                                     ccl_lower_stats_t *stats, ccl_error_t *err) {
+ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
+                                const ccl_order_options_t *options, ccl_schedule_t **out,
+                                uint32_t **pipeline_out, ccl_lower_stats_t *stats,
+                                ccl_error_t *err) {
+    CCL_OPTIONS_TRY(ccl_order_options_t, options, err);
+    ccl_order_options_t wish = options ? *options : (ccl_order_options_t)CCL_ORDER_OPTIONS_INIT;
     ccl_i_dag_t dag = {0};
     ccl_i_conns_t conns = {0};
     ccl_routes_t *own = NULL;
     ccl_schedule_t *result = NULL;
     double start_s = ccl_now_s(), analysed_s = start_s;
     CCL_TRY(ccl_schedule_refuse_groups(schedule, "another order", err));
-    CCL_TRY(check(schedule, topo, order, err));
-    if (order == CCL_ORDER_HPDS_PRINTED) {
-        order = CCL_ORDER_HPDS;
-        flow = CCL_ORDER_FLOW_YES;
+    CCL_TRY(check(schedule, wish.topo, wish.order, err));
+    if (wish.order == CCL_ORDER_HPDS_PRINTED) {
+        wish.order = CCL_ORDER_HPDS;
+        wish.flow = CCL_ORDER_FLOW_YES;
     }
-    wish_t wish = {order, flow, batches};
     size_t n = schedule->ntransfers + (size_t)1;
-    attempt_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
+    ccl_i_row_t made = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(uint32_t)), 0};
     uint32_t *by_transfer = calloc(n, sizeof *by_transfer);
-    ccl_status_t status = made.row && made.pipelines && by_transfer ? CCL_OK : ccl_fail_nomem(err);
+    ccl_status_t status =
+        made.units && made.pipelines && by_transfer ? CCL_OK : ccl_fail_nomem(err);
     if (status != CCL_OK)
         goto end;
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
-    if (order != CCL_ORDER_STEP) {
-        if (!routes && !(routes = own = ccl_routes_create(topo))) {
+    if (wish.order != CCL_ORDER_STEP) {
+        if (!wish.routes && !(wish.routes = own = ccl_routes_create(wish.topo))) {
             status = ccl_fail_nomem(err);
             goto end;
         }
-        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, turns(wish), err), status, end);
-        CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, topo, routes, err), status, end);
+        CCL_TRY_GOTO(ccl_i_dag_init(&dag, schedule, turns(&wish), err), status, end);
+        CCL_TRY_GOTO(ccl_i_conns_init(&conns, schedule, &dag, wish.topo, wish.routes, err), status,
+                     end);
         analysed_s = ccl_now_s();
-        CCL_TRY_GOTO(find_rows(ctx, schedule, &dag, &conns, wish, &made, err), status, end);
+        CCL_TRY_GOTO(find_rows(ctx, schedule, &dag, &conns, &wish, &made, err), status, end);
     }
-    CCL_TRY_GOTO(rebuild(schedule, &dag, order == CCL_ORDER_STEP ? NULL : made.row, &result, err),
-                 status, end);
+    CCL_TRY_GOTO(
+        rebuild(schedule, &dag, wish.order == CCL_ORDER_STEP ? NULL : made.units, &result, err),
+        status, end);
     for (uint32_t i = 0, t = 0; i < dag.nunits; i++) {
-        for (uint32_t m = dag.unit_first[made.row[i]]; m < dag.unit_first[made.row[i] + 1]; m++)
+        for (uint32_t m = dag.unit_first[made.units[i]]; m < dag.unit_first[made.units[i] + 1]; m++)
             by_transfer[t++] = made.pipelines[i];
     }
     *out = result;
@@ -240,28 +226,11 @@ ccl_status_t ccl_schedule_order_flow(const ccl_ctx_t *ctx, const ccl_schedule_t 
         stats->pipelines = made.npipelines;
     }
 end:
-    free(made.row);
+    free(made.units);
     free(made.pipelines);
     free(by_transfer);
     ccl_i_conns_fini(&conns);
     ccl_i_dag_fini(&dag);
     ccl_routes_destroy(own);
     return status;
-}
-
-ccl_status_t ccl_schedule_order_for(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                    const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    ccl_order_t order, uint32_t batches, ccl_schedule_t **out,
-                                    uint32_t **pipeline_out, ccl_lower_stats_t *stats,
-                                    ccl_error_t *err) {
-    return ccl_schedule_order_flow(ctx, schedule, topo, routes, order, CCL_ORDER_FLOW_BY_PACE,
-                                   batches, out, pipeline_out, stats, err);
-}
-
-ccl_status_t ccl_schedule_order(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
-                                const ccl_topology_t *topo, ccl_routes_t *routes, ccl_order_t order,
-                                ccl_schedule_t **out, uint32_t **pipeline_out,
-                                ccl_lower_stats_t *stats, ccl_error_t *err) {
-    return ccl_schedule_order_for(ctx, schedule, topo, routes, order, 0, out, pipeline_out, stats,
-                                  err);
 }

@@ -88,14 +88,20 @@ CCL_HEAP(ccl_i_entries, ccl_i_entry_t, void *, CCL_I_ENTRY_BEFORE, CCL_HEAP_PUT)
 /** Round robin. @param order_out [nunits]. */
 ccl_status_t ccl_i_order_rr(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, uint32_t *order_out,
                             ccl_error_t *err);
+/** An order of units with its sub-pipelines. */
+typedef struct ccl_i_row {
+    uint32_t *units, *pipelines; /* [nunits] the unit that comes i-th; its sub-pipeline */
+    uint32_t npipelines;
+} ccl_i_row_t;
+
 /**
  * Algorithm 1. @param flowing  a task may follow its predecessor in the same sub-pipeline.
  * @param begin  progress before it: what is done, and the total.
- * @param order_out, pipeline_out  [nunits], in order.
+ * @param out    has room.
  */
 ccl_status_t ccl_i_order_hpds(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_i_conns_t *conns,
-                              bool flowing, ccl_progress_t begin, uint32_t *order_out,
-                              uint32_t *pipeline_out, uint32_t *npipelines_out, ccl_error_t *err);
+                              bool flowing, ccl_progress_t begin, ccl_i_row_t *out,
+                              ccl_error_t *err);
 /**
  * List scheduling: longest way first, each connection's transfers one after the other.
  * @param chunk_bytes  [nchunks]
@@ -111,8 +117,7 @@ ccl_status_t ccl_i_order_list(const ccl_ctx_t *ctx, ccl_i_dag_t *dag, const ccl_
  */
 ccl_status_t ccl_i_order_turned(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 ccl_i_dag_t *dag, const ccl_i_conns_t *conns, bool flowing,
-                                ccl_progress_t begin, uint32_t *order_out, uint32_t *pipeline_out,
-                                uint32_t *npipelines_out, ccl_error_t *err);
+                                ccl_i_row_t *out, ccl_error_t *err);
 
 /**
  * Estimate of a run in this order at task level, seconds. @param chunk_bytes of a micro-batch.

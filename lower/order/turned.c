@@ -64,22 +64,22 @@ static void set_past(ccl_i_dag_t *d, const uint8_t *past, uint32_t npast) {
     d->npast = npast;
 }
 
-static void mirror(uint32_t *order, uint32_t *pipeline, uint32_t n, uint32_t npipelines) {
+static void mirror(ccl_i_row_t *row, uint32_t n) {
     for (uint32_t i = 0, k = n; i < k--; i++) {
-        uint32_t unit = order[i], at = pipeline[i];
-        order[i] = order[k];
-        pipeline[i] = npipelines - 1 - pipeline[k];
-        order[k] = unit;
-        pipeline[k] = npipelines - 1 - at;
+        uint32_t unit = row->units[i], at = row->pipelines[i];
+        row->units[i] = row->units[k];
+        row->pipelines[i] = row->npipelines - 1 - row->pipelines[k];
+        row->units[k] = unit;
+        row->pipelines[k] = row->npipelines - 1 - at;
     }
 }
 
 ccl_status_t ccl_i_order_turned(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 ccl_i_dag_t *dag, const ccl_i_conns_t *conns, bool flowing,
-                                ccl_progress_t begin, uint32_t *order_out, uint32_t *pipeline_out,
-                                uint32_t *npipelines_out, ccl_error_t *err) {
+                                ccl_i_row_t *out, ccl_error_t *err) {
+    ccl_progress_t begin = {.phase = "order", .total = dag->nunits};
     uint32_t n = 0, nafter = 0, nsums, *row = malloc((dag->nunits + (size_t)1) * sizeof *row);
-    uint32_t pipelines[2] = {0, 0};
+    ccl_i_row_t sums = {out->units, out->pipelines, 0}, others;
     uint8_t *after = malloc(dag->nunits + (size_t)1);
     ccl_status_t status = row && after ? CCL_OK : ccl_fail_nomem(err);
     if (status != CCL_OK)
@@ -94,22 +94,19 @@ ccl_status_t ccl_i_order_turned(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
     ccl_i_dag_reverse(dag);
     set_past(dag, after, nafter);
     if (nsums)
-        CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, flowing, begin, order_out, pipeline_out,
-                                      &pipelines[0], err),
-                     status, end);
-    mirror(order_out, pipeline_out, nsums, pipelines[0]);
+        CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, flowing, begin, &sums, err), status, end);
+    mirror(&sums, nsums);
     ccl_i_dag_reverse(dag);
     for (uint32_t u = 0; u < dag->nunits; u++)
         after[u] = !after[u]; /* before, from now on */
     set_past(dag, after, nsums);
     begin.done += nsums;
+    others = (ccl_i_row_t){out->units + nsums, out->pipelines + nsums, 0};
     if (nafter)
-        CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, flowing, begin, order_out + nsums,
-                                      pipeline_out + nsums, &pipelines[1], err),
-                     status, end);
-    for (uint32_t i = nsums; i < dag->nunits; i++)
-        pipeline_out[i] += pipelines[0];
-    *npipelines_out = pipelines[0] + pipelines[1];
+        CCL_TRY_GOTO(ccl_i_order_hpds(ctx, dag, conns, flowing, begin, &others, err), status, end);
+    for (uint32_t i = 0; i < nafter; i++)
+        others.pipelines[i] += sums.npipelines;
+    out->npipelines = sums.npipelines + others.npipelines;
 end:
     dag->past = NULL;
     dag->npast = 0;

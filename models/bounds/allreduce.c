@@ -156,10 +156,19 @@ static ccl_status_t take_partition(sets_t *s, const blocks_t *b, const holders_t
     return CCL_OK;
 }
 
+/* Capacities in one direction around blocks and the GPUs in them. */
+typedef struct around {
+    const blocks_t *b;
+    int64_t *single; /* [n] GPUs */
+    int64_t *whole;  /* [b->n] */
+    bool enter;
+} around_t;
+
 /* A partition whose parts are blocks, whole or GPU by GPU: whichever makes sum / (k - 1) least. */
-static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *single,
-                               const int64_t *whole, const holders_t *h, bool enter,
+static ccl_status_t partitions(sets_t *s, const around_t *x, const holders_t *h,
                                ccl_bandwidth_bound_t *out, ccl_error_t *err) {
+    const blocks_t *b = x->b;
+    const int64_t *single = x->single, *whole = x->whole;
     int64_t *split_sum = calloc(b->n + (size_t)1, sizeof *split_sum);
     uint32_t *gpus = calloc(b->n + (size_t)1, sizeof *gpus);
     uint32_t *name = calloc(b->n + (size_t)1, sizeof *name);
@@ -202,7 +211,7 @@ static ccl_status_t partitions(sets_t *s, const blocks_t *b, const int64_t *sing
             out->proof = CCL_BOUND_PARTITION;
             out->nparts = k;
             out->nlinks = 0;
-            s->entering = enter;
+            s->entering = x->enter;
             CCL_TRY_GOTO(take_partition(s, b, h, split, name, out, err), status, end);
         }
         for (uint32_t v = 0; v < b->n; v++)
@@ -314,7 +323,7 @@ static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holde
         *(set < s->n ? &single[set] : &whole[v]) = units;
     }
     if (status == CCL_OK)
-        status = partitions(s, b, single, whole, h, enter, out, err);
+        status = partitions(s, &(around_t){b, single, whole, enter}, h, out, err);
 end:
     free(single);
     free(whole);
@@ -322,23 +331,22 @@ end:
 }
 
 /* Partitions with switches that are able, where there are any. */
-static ccl_status_t with_switches(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b,
-                                  const int64_t *single, const int64_t *whole, bool enter,
+static ccl_status_t with_switches(const ccl_ctx_t *ctx, sets_t *s, const around_t *x,
                                   ccl_bandwidth_bound_t *out, ccl_error_t *err) {
     holders_t h;
-    ccl_status_t status = holders_find(s, b, enter, &h, err);
+    ccl_status_t status = holders_find(s, x->b, x->enter, &h, err);
     s->apart = false;
     if (status == CCL_OK && !h.any) {
-        status = partitions(s, b, single, whole, NULL, enter, out, err);
+        status = partitions(s, x, NULL, out, err);
     } else if (status == CCL_OK) {
         if (!h.none)
-            status = able_partitions(ctx, s, &h, enter, out, err);
+            status = able_partitions(ctx, s, &h, x->enter, out, err);
         s->apart = true;
         memset(h.whole, 0, h.blocks.n);
         for (uint32_t r = 0; r < s->n; r++)
-            h.blocks.of[r] = b->of[r];
+            h.blocks.of[r] = x->b->of[r];
         if (status == CCL_OK)
-            status = able_partitions(ctx, s, &h, enter, out, err);
+            status = able_partitions(ctx, s, &h, x->enter, out, err);
         s->apart = false;
     }
     holders_fini(&h);
@@ -380,7 +388,7 @@ static ccl_status_t by_blocks(const ccl_ctx_t *ctx, sets_t *s, const blocks_t *b
             status = try_cut(s, whole[v], enter, out, err);
         }
         if (status == CCL_OK)
-            status = with_switches(ctx, s, b, single, whole, enter, out, err);
+            status = with_switches(ctx, s, &(around_t){b, single, whole, enter}, out, err);
     }
 end:
     free(single);

@@ -9,7 +9,8 @@
 typedef struct lists {
     const ccl_report_run_t *run;
     ccl_link_class_t *classes;  /* [nkinds] */
-    const ccl_i_keyed_t *order; /* what is grouped, as it is to stand */
+    ccl_i_keyed_t *order;       /* [n] what is grouped, as it is to stand */
+    uint32_t n;
     const ccl_i_row_group_t *groups;
     uint32_t ngroups;
 } lists_t;
@@ -188,23 +189,20 @@ static void block_key(const void *user, uint32_t i, char *out, size_t out_len) {
              ccl_i_us(u->wait_slot_s, t[4], sizeof(t[4])));
 }
 
-/** The first `rows` groups of a list, under a title. @param order  sorted here */
-static ccl_status_t text_grouped(const ccl_report_run_t *run, const char *title, const char *list,
-                                 ccl_i_keyed_t *order, uint32_t n, uint32_t rows, ccl_text_t *out,
-                                 ccl_error_t *err) {
+/** The first `rows` groups of a list, under a title. @param lists  its order is sorted here */
+static ccl_status_t text_grouped(lists_t lists, const char *title, const char *list, uint32_t rows,
+                                 ccl_text_t *out, ccl_error_t *err) {
     bool links = strcmp(list, "links") == 0;
-    uint32_t most = rows < n ? rows : n;
+    uint32_t most = rows < lists.n ? rows : lists.n;
     ccl_i_row_group_t *groups = calloc(most + (size_t)1, sizeof(*groups));
     ccl_status_t status;
 
     if (!groups)
         return ccl_fail_nomem(err);
-    qsort(order, n, sizeof(*order), ccl_i_by_key);
-    lists_t lists = {.run = run,
-                     .order = order,
-                     .groups = groups,
-                     .ngroups =
-                         ccl_i_groups(order, n, links ? link_key : block_key, run, groups, most)};
+    qsort(lists.order, lists.n, sizeof(*lists.order), ccl_i_by_key);
+    lists.groups = groups;
+    lists.ngroups =
+        ccl_i_groups(lists.order, lists.n, links ? link_key : block_key, lists.run, groups, most);
     ccl_text_printf(out, "\n%s\n", title);
     status = ccl_i_rows_emit(&lists_record, list, &lists,
                              links ? busy_columns : some_blocks_columns, CCL_REPORT_TEXT, out, err);
@@ -225,8 +223,9 @@ static ccl_status_t text_busiest(const ccl_report_run_t *run, uint32_t rows, ccl
         if (r->links[l].bytes > 0)
             order[used++] = (ccl_i_keyed_t){r->links[l].utilization, l};
     }
-    status = text_grouped(run, "Busiest links (alike: how many stand for this row)", "links", order,
-                          used, rows, out, err);
+    status =
+        text_grouped((lists_t){.run = run, .order = order, .n = used},
+                     "Busiest links (alike: how many stand for this row)", "links", rows, out, err);
     free(order);
     return status;
 }
@@ -248,9 +247,10 @@ static ccl_status_t text_blocks(const ccl_report_run_t *run, bool idle, uint32_t
         if (!idle || waits > 0)
             order[n++] = (ccl_i_keyed_t){idle ? waits : u->done_s, i};
     }
-    status = text_grouped(
-        run, idle ? "Thread blocks that waited longest" : "Thread blocks that finished last",
-        "thread_blocks", order, n, rows, out, err);
+    status = text_grouped((lists_t){.run = run, .order = order, .n = n},
+                          idle ? "Thread blocks that waited longest"
+                               : "Thread blocks that finished last",
+                          "thread_blocks", rows, out, err);
     free(order);
     return status;
 }

@@ -189,8 +189,9 @@ static void expect_tile(const ccl_i_values_t *v, uint32_t chunk, uint32_t run, u
     }
 }
 
-static void blame(const ccl_i_values_t *v, uint32_t rank, uint32_t chunk, uint64_t item,
-                  uint32_t run, const void *expected, const void *got, worker_result_t *r) {
+static void blame(const check_t *x, uint32_t rank, uint32_t chunk, uint64_t item,
+                  const void *expected, const void *got, worker_result_t *r) {
+    const ccl_i_values_t *v = x->values;
     uint64_t at = v->layout->at[output_of(v, rank, chunk)] + item;
     uint64_t offset = (at - v->layout->output_at[rank]) * v->layout->item_bytes;
     if (r->wrong > 1 &&
@@ -199,7 +200,7 @@ static void blame(const ccl_i_values_t *v, uint32_t rank, uint32_t chunk, uint64
     r->fault = (ccl_run_fault_t){.rank = rank,
                                  .chunk = chunk,
                                  .element = ccl_collective_output(v->program->coll, rank, chunk),
-                                 .repeat = run,
+                                 .repeat = x->run,
                                  .item = item,
                                  .offset_bytes = offset,
                                  .expected = ccl_i_item_value(v->type, expected),
@@ -208,8 +209,9 @@ static void blame(const ccl_i_values_t *v, uint32_t rank, uint32_t chunk, uint64
         r->fault.got = NAN;
 }
 
-static void compare(const ccl_i_values_t *v, uint32_t rank, uint32_t chunk, uint64_t at, size_t n,
-                    uint32_t run, const char *expected, worker_result_t *r) {
+static void compare(const check_t *x, uint32_t rank, uint32_t chunk, uint64_t at, size_t n,
+                    const char *expected, worker_result_t *r) {
+    const ccl_i_values_t *v = x->values;
     uint32_t bytes = v->layout->item_bytes;
     uint64_t first = v->layout->at[output_of(v, rank, chunk)];
     const char *got = (const char *)v->memory[rank] + (first + at) * bytes;
@@ -220,7 +222,7 @@ static void compare(const ccl_i_values_t *v, uint32_t rank, uint32_t chunk, uint
         if (memcmp(expected + i * bytes, got + i * bytes, bytes) == 0)
             continue;
         r->wrong++;
-        blame(v, rank, chunk, at + i, run, expected + i * bytes, got + i * bytes, r);
+        blame(x, rank, chunk, at + i, expected + i * bytes, got + i * bytes, r);
     }
 }
 
@@ -244,7 +246,7 @@ static ccl_status_t check_chunk(uint32_t chunk, uint32_t worker, void *user, ccl
         for (uint32_t i = 0; i < c->ndests; i++) {
             uint32_t rank = c->dests[i];
             if (rank >= v->first_rank && rank < v->end_rank)
-                compare(v, rank, chunk, at, n, x->run, (const char *)typed, r);
+                compare(x, rank, chunk, at, n, (const char *)typed, r);
         }
     }
     return CCL_OK;

@@ -66,17 +66,18 @@ static ccl_status_t take_list(ccl_i_demand_t *demand, const char *what, const ui
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_demand_add(ccl_i_demand_t *demand, const uint32_t *sources, uint32_t nsources,
-                              const uint32_t *dests, uint32_t ndests, bool reduced, double bytes,
-                              ccl_error_t *err) {
-    ccl_chunk_t chunk = {.share = bytes, .reduced = reduced};
+ccl_status_t ccl_i_demand_add(ccl_i_demand_t *demand, const ccl_chunk_t *what, ccl_error_t *err) {
+    ccl_chunk_t chunk = {.share = what->share, .reduced = what->reduced};
+    double bytes = what->share;
     if (!(bytes >= 0) || !isfinite(bytes))
         return ccl_fail(err, CCL_ERR_INPUT, "a chunk of %g bytes: 0 or more is needed", bytes);
-    CCL_TRY(take_list(demand, "source", sources, nsources, &chunk.sources, &chunk.nsources, err));
-    CCL_TRY(take_list(demand, "destination", dests, ndests, &chunk.dests, &chunk.ndests, err));
+    CCL_TRY(take_list(demand, "source", what->sources, what->nsources, &chunk.sources,
+                      &chunk.nsources, err));
+    CCL_TRY(take_list(demand, "destination", what->dests, what->ndests, &chunk.dests, &chunk.ndests,
+                      err));
     if (chunk.nsources == 0)
         return ccl_fail(err, CCL_ERR_INPUT, "a chunk without a source");
-    if (chunk.nsources > 1 && !reduced)
+    if (chunk.nsources > 1 && !chunk.reduced)
         return ccl_fail(err, CCL_ERR_INPUT,
                         "a chunk with %u sources must be reduced (\"reduced\": true)",
                         chunk.nsources);
@@ -140,12 +141,10 @@ static ccl_status_t read_ranks(const ccl_json_at_t *at, uint32_t nranks, uint32_
 }
 
 /** ccl_i_demand_add, with the position of `at` in its error. */
-static ccl_status_t add_at(const ccl_json_at_t *at, ccl_i_demand_t *demand, const uint32_t *sources,
-                           uint32_t nsources, const uint32_t *dests, uint32_t ndests, bool reduced,
-                           double bytes, ccl_error_t *err) {
+static ccl_status_t add_at(const ccl_json_at_t *at, ccl_i_demand_t *demand, ccl_chunk_t what,
+                           ccl_error_t *err) {
     ccl_error_t inner = CCL_ERROR_INIT;
-    ccl_status_t status =
-        ccl_i_demand_add(demand, sources, nsources, dests, ndests, reduced, bytes, &inner);
+    ccl_status_t status = ccl_i_demand_add(demand, &what, &inner);
     if (status == CCL_ERR_INPUT)
         return ccl_json_fail(at, err, "%s", inner.text);
     return status == CCL_OK ? CCL_OK : ccl_fail_nomem(err);
@@ -167,7 +166,13 @@ static ccl_status_t read_chunk(const ccl_json_at_t *at, ccl_i_demand_t *demand, 
     CCL_TRY_GOTO(read_ranks(&dest, demand->nranks, &dests, &ndests, err), status, end);
     CCL_TRY_GOTO(ccl_json_bool(&reduced_at, false, &reduced, err), status, end);
     CCL_TRY_GOTO(ccl_json_bytes(&bytes_at, true, &bytes, err), status, end);
-    status = add_at(at, demand, sources, nsources, dests, ndests, reduced, bytes, err);
+    ccl_chunk_t what = {.sources = sources,
+                        .dests = dests,
+                        .nsources = nsources,
+                        .ndests = ndests,
+                        .share = bytes,
+                        .reduced = reduced};
+    status = add_at(at, demand, what, err);
 end:
     free(sources);
     free(dests);
@@ -187,7 +192,9 @@ static ccl_status_t read_alltoallv(const ccl_json_at_t *at, ccl_i_demand_t *dema
             ccl_json_at_t cell = ccl_json_element(&row, d);
             double bytes;
             CCL_TRY(ccl_json_bytes(&cell, true, &bytes, err));
-            CCL_TRY(add_at(&cell, demand, &s, 1, &d, 1, false, bytes, err));
+            ccl_chunk_t what = {
+                .sources = &s, .dests = &d, .nsources = 1, .ndests = 1, .share = bytes};
+            CCL_TRY(add_at(&cell, demand, what, err));
         }
     }
     return CCL_OK;
@@ -199,7 +206,9 @@ static ccl_status_t read_allgatherv(const ccl_json_at_t *at, ccl_i_demand_t *dem
         ccl_json_at_t cell = ccl_json_element(at, s);
         double bytes;
         CCL_TRY(ccl_json_bytes(&cell, true, &bytes, err));
-        CCL_TRY(add_at(&cell, demand, &s, 1, NULL, CCL_I_DEMAND_ALL, false, bytes, err));
+        ccl_chunk_t what = {
+            .sources = &s, .nsources = 1, .ndests = CCL_I_DEMAND_ALL, .share = bytes};
+        CCL_TRY(add_at(&cell, demand, what, err));
     }
     return CCL_OK;
 }

@@ -22,9 +22,7 @@ void ccl_i_demand_fini(ccl_i_demand_t *demand);
  * Check and add a chunk. Lists may come in any order; they are copied.
  * @param err  gets no position when it has one already; callers pass an empty one.
  */
-ccl_status_t ccl_i_demand_add(ccl_i_demand_t *demand, const uint32_t *sources, uint32_t nsources,
-                              const uint32_t *dests, uint32_t ndests, bool reduced, double bytes,
-                              ccl_error_t *err);
+ccl_status_t ccl_i_demand_add(ccl_i_demand_t *demand, const ccl_chunk_t *what, ccl_error_t *err);
 ccl_status_t ccl_i_demand_finish(ccl_i_demand_t *demand, const char *name, ccl_collective_t **out,
                                  ccl_error_t *err);
 

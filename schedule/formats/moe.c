@@ -207,8 +207,14 @@ static ccl_status_t add_chunk(ccl_i_moe_t *m, ccl_i_demand_t *demand, uint32_t s
         r->unshared_bytes += bytes * n;
         m->border[m->server[gpus[0]]] += bytes;
     }
-    return m->o->combine ? ccl_i_demand_add(demand, gpus, n, &src, 1, true, bytes, err)
-                         : ccl_i_demand_add(demand, &src, 1, gpus, n, false, bytes, err);
+    bool back = m->o->combine;
+    ccl_chunk_t what = {.sources = back ? gpus : &src,
+                        .dests = back ? &src : gpus,
+                        .nsources = back ? n : 1,
+                        .ndests = back ? 1 : n,
+                        .share = bytes,
+                        .reduced = back};
+    return ccl_i_demand_add(demand, &what, err);
 }
 
 static ccl_status_t add_gpu(ccl_i_moe_t *m, ccl_i_demand_t *demand, uint32_t src,

@@ -93,13 +93,23 @@ static void cross(const borders_t *b, uint32_t v, uint32_t src, uint32_t dst, bo
         count[2 * (b->base[v] + from) + 1] += sign;
 }
 
+/* A token of a GPU, and the experts that it goes to. */
+typedef struct token {
+    const uint32_t *experts; /* [top_k] */
+    uint32_t src, number;
+} token_t;
+
+static token_t token_of(const search_t *s, uint32_t t) {
+    return (token_t){s->experts + (size_t)t * s->m->o->top_k, t / s->each, t % s->each};
+}
+
 /* A token leaves its GPU, and its server, once for each server; each GPU of that gets it. */
-static void count_token(const ccl_i_moe_t *m, const borders_t *b, const uint32_t *gpu,
-                        const uint32_t *experts, uint32_t src, uint32_t token, int64_t sign,
-                        int64_t *count) {
+static void count_token(const ccl_i_moe_t *m, const borders_t *b, const uint32_t *gpu, token_t t,
+                        int64_t sign, int64_t *count) {
+    uint32_t src = t.src;
     uint32_t dests[CCL_I_MOE_TOP], n = 0;
     for (uint32_t k = 0; k < m->o->top_k; k++) {
-        uint32_t g = ccl_i_moe_copy(m, gpu, experts[k], src, token), i = 0;
+        uint32_t g = ccl_i_moe_copy(m, gpu, t.experts[k], src, t.number), i = 0;
         while (i < n && dests[i] != g)
             i++;
         if (g == src || i < n)
@@ -154,8 +164,7 @@ static void count_experts(search_t *s, uint32_t a, uint32_t b, int64_t sign) {
             uint32_t t = s->by_list[i];
             if (turn && a != CCL_NONE && has_expert(s, t, a))
                 continue;
-            count_token(s->m, s->borders, s->gpu, s->experts + (size_t)t * s->m->o->top_k,
-                        t / s->each, t % s->each, sign, s->count);
+            count_token(s->m, s->borders, s->gpu, token_of(s, t), sign, s->count);
             s->work++;
         }
     }
@@ -234,8 +243,7 @@ static void settle(search_t *s) {
     }
     memset(s->count, 0, s->borders->n * sizeof *s->count);
     for (uint32_t t = 0; t < s->ntokens; t++)
-        count_token(s->m, s->borders, s->gpu, s->experts + (size_t)t * s->m->o->top_k, t / s->each,
-                    t % s->each, 1, s->count);
+        count_token(s->m, s->borders, s->gpu, token_of(s, t), 1, s->count);
 }
 
 static void start_random(search_t *s) {
@@ -397,7 +405,7 @@ static void count_all(const ccl_i_moe_t *m, const borders_t *b, uint32_t *const 
         for (uint32_t t = 0; t < m->o->tokens; t++) {
             ccl_i_moe_draw(m, &rng, experts);
             for (uint32_t p = 0; p < PLACEMENTS; p++)
-                count_token(m, b, gpu[p], experts, src, t, 1, count + (size_t)p * b->n);
+                count_token(m, b, gpu[p], (token_t){experts, src, t}, 1, count + (size_t)p * b->n);
         }
     }
 }

@@ -16,16 +16,18 @@ static int by_s(const void *a, const void *b) {
 
 /** The steps of a gpu by block and s, NULL where their s simply count from 0. */
 static ccl_status_t number_steps(const char *file, const ccl_tb_t *tbs, uint32_t ntbs,
-                                 const ccl_step_t *steps, size_t first, size_t end,
-                                 numbered_t **out, ccl_error_t *err) {
+                                 const ccl_step_t *steps, numbered_t **out, ccl_error_t *err) {
+    size_t first = ntbs ? tbs[0].first_step : 0, n = 0;
     bool counted = true;
+    for (uint32_t t = 0; t < ntbs; t++)
+        n += tbs[t].nsteps;
     for (uint32_t t = 0; t < ntbs && counted; t++)
         for (uint32_t i = 0; i < tbs[t].nsteps && counted; i++)
             counted = steps[tbs[t].first_step + i].s == i;
     *out = NULL;
     if (counted)
         return CCL_OK;
-    numbered_t *table = malloc((end - first + 1) * sizeof *table);
+    numbered_t *table = malloc((n + 1) * sizeof *table);
     if (!table)
         return ccl_fail_nomem(err);
     for (uint32_t t = 0; t < ntbs; t++) {
@@ -65,7 +67,7 @@ ccl_status_t ccl_i_xml_resolve_deps(const char *file, const ccl_tb_t *tbs, uint3
                                     ccl_step_t *steps, size_t first, size_t end, ccl_error_t *err) {
     numbered_t *table;
     ccl_status_t status = CCL_OK;
-    CCL_TRY(number_steps(file, tbs, ntbs, steps, first, end, &table, err));
+    CCL_TRY(number_steps(file, tbs, ntbs, steps, &table, err));
     for (size_t i = first; i < end && status == CCL_OK; i++) {
         ccl_step_t *step = &steps[i];
         if (step->dep_tb == CCL_NONE)

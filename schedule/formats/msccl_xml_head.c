@@ -358,8 +358,13 @@ void ccl_i_msccl_open_chunk(reader_t *r, const XML_Char **atts) {
         CCL_I_MSCCL_BAD(r, "chunk bytes: %s", inner.text);
         goto end;
     }
-    ccl_status_t status =
-        ccl_i_demand_add(&r->demand, sources, nsources, dests, ndests, reduced, bytes, &inner);
+    ccl_chunk_t what = {.sources = sources,
+                        .dests = dests,
+                        .nsources = nsources,
+                        .ndests = ndests,
+                        .share = bytes,
+                        .reduced = reduced};
+    ccl_status_t status = ccl_i_demand_add(&r->demand, &what, &inner);
     if (status == CCL_ERR_INPUT)
         CCL_I_MSCCL_BAD(r, "%s", inner.text);
     else if (status != CCL_OK)

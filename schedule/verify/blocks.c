@@ -99,10 +99,16 @@ static size_t conn_hash(const ccl_i_verify_conn_t *c) {
     return (size_t)ccl_mix64(ends ^ ccl_mix64(lane));
 }
 
-/** Connection of that key, added when new. slots has room. */
-static uint32_t find_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask,
-                          ccl_i_verify_conn_t key) {
-    size_t at = conn_hash(&key) & mask;
+/** Connections by their keys; with room for all. */
+typedef struct conn_table {
+    uint32_t *slots;
+    size_t mask;
+} conn_table_t;
+
+/** Connection of that key, added when new. */
+static uint32_t find_conn(ccl_i_blocks_t *out, conn_table_t table, ccl_i_verify_conn_t key) {
+    uint32_t *slots = table.slots;
+    size_t mask = table.mask, at = conn_hash(&key) & mask;
     for (; slots[at] != CCL_NONE; at = (at + 1) & mask) {
         const ccl_i_verify_conn_t *c = &out->conns[slots[at]];
         if (c->src == key.src && c->dst == key.dst && c->channel == key.channel &&
@@ -127,30 +133,36 @@ static void take_end(ccl_i_blocks_t *out, uint32_t c, uint32_t b, bool sends) {
     out->twin_conn = c;
 }
 
-/** Connection of one side of block b, of its hub or a member's where it is one of a switch. */
-static uint32_t side_conn(ccl_i_blocks_t *out, uint32_t *slots, size_t mask, uint32_t rank,
-                          uint32_t peer, bool sends, uint32_t channel, uint32_t stage, uint32_t b) {
-    ccl_i_verify_conn_t key = {.channel = channel,
-                               .stage = stage,
+/** One side of a block. */
+typedef struct side {
+    uint32_t block, rank, channel, stage;
+    bool sends;
+} side_t;
+
+/** Connection of one side of a block, of its hub or a member's where it is one of a switch. */
+static uint32_t side_conn(ccl_i_blocks_t *out, conn_table_t table, side_t side, uint32_t peer) {
+    ccl_i_verify_conn_t key = {.channel = side.channel,
+                               .stage = side.stage,
                                .sender = CCL_NONE,
                                .receiver = CCL_NONE,
                                .hub = CCL_NONE};
+    bool sends = side.sends;
     if (ccl_peer_is_group(peer)) {
         key.kind = sends ? CCL_I_MULTICAST : CCL_I_PULL;
     } else if (ccl_peer_is_member(peer)) {
         key.kind = sends ? CCL_I_OFFER : CCL_I_TAKE;
         peer = ccl_peer_rank(peer);
     }
-    key.src = sends ? rank : peer;
-    key.dst = sends ? peer : rank;
-    uint32_t c = find_conn(out, slots, mask, key);
-    take_end(out, c, b, sends);
+    key.src = sends ? side.rank : peer;
+    key.dst = sends ? peer : side.rank;
+    uint32_t c = find_conn(out, table, key);
+    take_end(out, c, side.block, sends);
     return c;
 }
 
 /** Connections of a block whose steps each have their own. */
 static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_i_blocks_t *out,
-                        uint32_t *slots, size_t mask) {
+                        conn_table_t table) {
     const ccl_i_block_t *block = &out->blocks[b];
     const ccl_tb_t *tb = &p->tbs[block->tb];
     for (uint32_t i = 0; i < block->nsteps; i++) {
@@ -158,11 +170,11 @@ static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_
         ccl_peers_t peers = ccl_program_peers(p, tb, step);
         out->step_in[step] = out->step_out[step] = CCL_NONE;
         if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE)
-            out->step_out[step] = side_conn(out, slots, mask, tb->rank, peers.send_peer, true,
-                                            peers.channel, stage, b);
+            out->step_out[step] = side_conn(
+                out, table, (side_t){b, tb->rank, peers.channel, stage, true}, peers.send_peer);
         if (ccl_primitive_receives(p->steps[step].type) && peers.recv_peer != CCL_NONE)
-            out->step_in[step] = side_conn(out, slots, mask, tb->rank, peers.recv_peer, false,
-                                           peers.channel, stage, b);
+            out->step_in[step] = side_conn(
+                out, table, (side_t){b, tb->rank, peers.channel, stage, false}, peers.recv_peer);
     }
 }
 
@@ -175,7 +187,7 @@ static size_t most_conns(const ccl_program_t *p, const ccl_i_blocks_t *out) {
 }
 
 /** The members' connections of every hub. False: no memory. */
-static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, uint32_t *slots, size_t mask) {
+static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, conn_table_t table) {
     size_t cap = 0;
     for (uint32_t h = 0, nhubs = out->nconns; p->ngroups > 0 && h < nhubs; h++) {
         ccl_i_verify_conn_t *hub = &out->conns[h];
@@ -196,7 +208,7 @@ static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, uint32_t *slo
                                        .sender = CCL_NONE,
                                        .receiver = CCL_NONE,
                                        .hub = CCL_NONE};
-            uint32_t c = find_conn(out, slots, mask, key);
+            uint32_t c = find_conn(out, table, key);
             ccl_i_verify_conn_t *conn = &out->conns[c];
             if (conn->hub != CCL_NONE && out->twin_a == CCL_NONE) { /* two hubs on one end */
                 const ccl_i_verify_conn_t *other = &out->conns[conn->hub];
@@ -217,19 +229,19 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
     size_t nslots = 16, most = most_conns(p, out);
     while (nslots < 2 * most)
         nslots *= 2;
-    uint32_t *slots = malloc(nslots * sizeof *slots);
+    conn_table_t table = {malloc(nslots * sizeof *table.slots), nslots - 1};
     out->conns = malloc((most + 1) * sizeof *out->conns);
-    if (!slots || !out->conns) {
-        free(slots);
+    if (!table.slots || !out->conns) {
+        free(table.slots);
         return false;
     }
-    memset(slots, 0xff, nslots * sizeof *slots);
+    memset(table.slots, 0xff, nslots * sizeof *table.slots);
     for (uint32_t b = 0; b < out->nblocks; b++) {
         ccl_i_block_t *block = &out->blocks[b];
         const ccl_tb_t *tb = &p->tbs[block->tb];
         uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
         if (p->peers) {
-            join_shared(p, b, stage, out, slots, nslots - 1);
+            join_shared(p, b, stage, out, table);
             continue;
         }
         bool sends = false, receives = false;
@@ -239,14 +251,14 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
             receives = receives || ccl_primitive_receives(type);
         }
         if (sends && tb->send_peer != CCL_NONE)
-            block->out = side_conn(out, slots, nslots - 1, tb->rank, tb->send_peer, true,
-                                   tb->channel, stage, b);
+            block->out = side_conn(out, table, (side_t){b, tb->rank, tb->channel, stage, true},
+                                   tb->send_peer);
         if (receives && tb->recv_peer != CCL_NONE)
-            block->in = side_conn(out, slots, nslots - 1, tb->rank, tb->recv_peer, false,
-                                  tb->channel, stage, b);
+            block->in = side_conn(out, table, (side_t){b, tb->rank, tb->channel, stage, false},
+                                  tb->recv_peer);
     }
-    bool joined = join_hubs(p, out, slots, nslots - 1);
-    free(slots);
+    bool joined = join_hubs(p, out, table);
+    free(table.slots);
     return joined;
 }
 

@@ -126,15 +126,21 @@ static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk,
                 x->prefix, ccl_i_exec_text(x, step).text, text);
 }
 
-static void fault_race(exec_t *x, uint32_t a, bool a_writes, uint32_t b, bool b_writes,
-                       uint8_t buffer, uint32_t elem, uint32_t chunk) {
+/** What a step does to an element. */
+typedef struct access {
+    uint32_t step;
+    bool writes;
+} access_t;
+
+static void fault_race(exec_t *x, access_t a, access_t b, uint8_t buffer, uint32_t elem,
+                       uint32_t chunk) {
     char text[320];
     snprintf(text, sizeof text,
              "%s %s element %u, which block %u step %u %s; nothing orders the two",
-             b_writes ? "writes" : "reads", buffer_name(buffer), elem,
-             x->program->tbs[x->links->step_tb[a]].id, ccl_i_exec_index(x, a),
-             a_writes ? "writes" : "reads");
-    fault_at(x, "race", b, chunk, text);
+             b.writes ? "writes" : "reads", buffer_name(buffer), elem,
+             x->program->tbs[x->links->step_tb[a.step]].id, ccl_i_exec_index(x, a.step),
+             a.writes ? "writes" : "reads");
+    fault_at(x, "race", b.step, chunk, text);
 }
 
 /**
@@ -165,7 +171,8 @@ static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
                 if (!ccl_i_order_before(x->order, step, own_elem, w, e, &after))
                     return false;
                 if (!after) {
-                    fault_race(x, w, true, step, false, buffer, elem, chunk);
+                    fault_race(x, (access_t){w, true}, (access_t){step, false}, buffer, elem,
+                               chunk);
                     return true;
                 }
             }
@@ -188,7 +195,8 @@ static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint
         return false;
     }
     if (!ordered)
-        fault_race(x, a, true, b, b_writes, buffer, elem, x->values[at].chunk);
+        fault_race(x, (access_t){a, true}, (access_t){b, b_writes}, buffer, elem,
+                   x->values[at].chunk);
     return ordered;
 }
 
@@ -275,7 +283,8 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
             return false;
         }
         if (!ordered) {
-            fault_race(x, r->step, false, step, true, buffer, elem, x->values[at].chunk);
+            fault_race(x, (access_t){r->step, false}, (access_t){step, true}, buffer, elem,
+                       x->values[at].chunk);
             return false;
         }
     }
@@ -289,18 +298,18 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     return true;
 }
 
-/** held + more; a fault is reported at `step`. rank, buffer, elem: where `held` lies. */
+/** *sum += more; a fault is reported at `step`. @param rank, buffer, elem  where the sum lies. */
 static bool add_values(exec_t *x, uint32_t step, uint32_t rank, uint8_t buffer, uint32_t elem,
-                       value_t held, value_t more, value_t *out) {
+                       value_t more, value_t *sum) {
+    value_t held = *sum;
     char text[200];
     if (held.chunk == CCL_NONE || more.chunk == CCL_NONE) { /* of no bytes */
-        *out = held.chunk == CCL_NONE ? more : held;
+        *sum = held.chunk == CCL_NONE ? more : held;
         return true;
     }
     uint32_t twice = CCL_NONE;
-    *out = held;
     if (held.chunk == more.chunk &&
-        !ccl_i_sums_add(&x->sums, held.sum, more.sum, &out->sum, &twice)) {
+        !ccl_i_sums_add(&x->sums, held.sum, more.sum, &sum->sum, &twice)) {
         ccl_fail_nomem(x->err);
         return false;
     }
@@ -348,7 +357,7 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
         }
         if (i == 0)
             *out = more;
-        else if (!add_values(x, step, rank, buffer, off + e, *out, more, out))
+        else if (!add_values(x, step, rank, buffer, off + e, more, out))
             return false;
     }
     return true;
@@ -358,7 +367,7 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
 static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     const ccl_step_t *s = &x->program->steps[step];
     uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
-    value_t in = {CCL_NONE, CCL_NONE}, held, result = {CCL_NONE, CCL_NONE};
+    value_t in = {CCL_NONE, CCL_NONE}, result = {CCL_NONE, CCL_NONE};
     if (ccl_primitive_receives(s->type) && ccl_i_noffers(x->links, step) > 0) {
         if (!pull_elem(x, step, e, &in))
             return false;
@@ -378,14 +387,14 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     case CCL_PRIM_RRS:
     case CCL_PRIM_RRC:
     case CCL_PRIM_RRCS:
-        if (!read_elem(x, step, e, s->src_buf, s->src_off, &held) ||
-            !add_values(x, step, rank, s->src_buf, s->src_off + e, held, in, &result))
+        if (!read_elem(x, step, e, s->src_buf, s->src_off, &result) ||
+            !add_values(x, step, rank, s->src_buf, s->src_off + e, in, &result))
             return false;
         break;
     case CCL_PRIM_RE:
         if (!read_elem(x, step, e, s->src_buf, s->src_off, &in) ||
-            !read_elem(x, step, e, s->dst_buf, s->dst_off, &held) ||
-            !add_values(x, step, rank, s->dst_buf, s->dst_off + e, held, in, &result))
+            !read_elem(x, step, e, s->dst_buf, s->dst_off, &result) ||
+            !add_values(x, step, rank, s->dst_buf, s->dst_off + e, in, &result))
             return false;
         break;
     case CCL_PRIM_NOP:
@@ -449,24 +458,16 @@ static void free_exec(exec_t *x) {
     ccl_i_sums_fini(&x->sums);
 }
 
-static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
-                            const ccl_i_links_t *links, ccl_i_order_t *order, bool in_place,
-                            const char *prefix, ccl_verdict_t *verdict, ccl_error_t *err) {
+static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
+    const ccl_program_t *program = x.program;
     ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
-    exec_t x = {.program = program,
-                .coll = program->coll,
-                .links = links,
-                .order = order,
-                .verdict = verdict,
-                .err = &own_err,
-                .in_place = in_place,
-                .prefix = prefix};
+    x.err = &own_err;
     ccl_status_t status = alloc_exec(&x);
     if (status != CCL_OK)
         goto end;
     fill_inputs(&x);
-    for (uint32_t i = 0; i < program->nsteps && verdict->valid; i++) {
-        uint32_t step = order->order[i];
+    for (uint32_t i = 0; i < program->nsteps && x.verdict->valid; i++) {
+        uint32_t step = x.order->order[i];
         for (uint32_t e = 0; e < program->steps[step].count; e++) {
             if (!run_elem(&x, step, e))
                 break;
@@ -480,9 +481,9 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, const ccl_program_t *program,
             CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
         }
     }
-    if (verdict->valid)
+    if (x.verdict->valid)
         ccl_i_exec_result(&x);
-    if (verdict->valid)
+    if (x.verdict->valid)
         ccl_i_exec_orders(&x);
 end:
     if (own_err.status != CCL_OK)
@@ -499,11 +500,18 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     CCL_TRY(ccl_i_order_init(program, links, &order, err));
     ccl_status_t status = CCL_OK;
     bool out_of_place = program->out_of_place || !program->in_place;
+    exec_t x = {.program = program,
+                .coll = program->coll,
+                .links = links,
+                .order = &order,
+                .verdict = verdict,
+                .prefix = ""};
     if (out_of_place)
-        status = execute(ctx, program, links, &order, false, "", verdict, err);
+        status = execute(ctx, x, err);
     if (status == CCL_OK && program->in_place && verdict->valid) {
-        status = execute(ctx, program, links, &order, true, out_of_place ? "in place: " : "",
-                         verdict, err);
+        x.in_place = true;
+        x.prefix = out_of_place ? "in place: " : "";
+        status = execute(ctx, x, err);
         if (status == CCL_OK && out_of_place && !verdict->valid)
             verdict->fault.kind = "alias"; /* right until the buffers are one */
     }

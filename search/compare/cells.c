@@ -105,24 +105,24 @@ static bool runs_alike(const ccl_sim_options_t *sim) {
            !sim->path && !sim->intervals && !sim->cause;
 }
 
-/* Lower for one size and prove what came out. @param proto  NULL: the options'.
-   @param run_out  NULL, or its run where lowering made it. */
-static ccl_status_t lower_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, uint32_t contender, double size_bytes,
-                             const char *proto, ccl_program_t **out, ccl_sim_result_t **run_out,
+/* Lower for one size and prove what came out. */
+static ccl_status_t lower_at(const ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                             ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
                              ccl_error_t *err) {
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ctx.runs = c->ready[contender].runs;
     const ccl_way_t way = c->ready[contender].way;
-    ccl_sim_options_t sim = sim_of(c, contender, size_bytes);
+    ccl_sim_options_t sim = sim_of(c, contender, c->options->sizes_bytes[size]);
     const ccl_contender_t *by = &c->options->contenders[contender];
     ccl_lower_options_t lower = c->options->lower;
-    if (proto)
-        lower.proto = proto;
+    if (as.proto)
+        lower.proto = as.proto;
     lower.asked = c->options->way_bits != 0;
-    lower.run_out = run_out && runs_alike(&sim) ? run_out : NULL;
+    lower.run_out = as.run_out && runs_alike(&sim) ? as.run_out : NULL;
     ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
     make.no_prove = by->schedule && c->options->no_verify;
     make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
-    return ccl_make_program(ctx, c->topo, routes, schedule, &make, out, err);
+    return ccl_make_program(&ctx, c->topo, routes, as.schedule, &make, out, err);
 }
 
 static ccl_status_t check_ranks(const ccl_i_compare_t *c, const char *form,
@@ -173,8 +173,7 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
-    CCL_TRY(lower_at(c, &ctx, routes, r->schedule, i, c->options->sizes_bytes[0], NULL, &r->own,
-                     NULL, err));
+    CCL_TRY(lower_at(c, 0, i, routes, (ccl_i_cell_lower_t){.schedule = r->schedule}, &r->own, err));
     r->program = r->own;
     ccl_i_compare_views(r);
     r->schedule = NULL;
@@ -274,12 +273,10 @@ static ccl_status_t warn(const ccl_ctx_t *ctx, const ccl_i_cell_run_t *how, ccl_
 }
 
 ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                               ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_i_cell_run_t *how, ccl_routes_t *routes,
                                ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_sim_result_t *result = NULL;
-    ccl_sim_options_t sim = how->sim;
-    sim.give_up_s = give_up_s;
     if (size == 0) { /* one worker's */
         ctx.log = ccl_i_compare_warning;
         ctx.log_user = &c->ready[contender];
@@ -291,7 +288,7 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         if (size == 0) /* for its warnings, which come before anything moves */
             status = warn(&ctx, how, routes, err);
     } else {
-        status = ccl_sim_program(&ctx, how->topo, routes, how->program, &sim, &result, err);
+        status = ccl_sim_program(&ctx, how->topo, routes, how->program, &how->sim, &result, err);
     }
     ctx.log = NULL;
     if (c->ready[contender].nomem)
@@ -315,16 +312,16 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
 }
 
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                 ccl_routes_t *routes, const char *proto, ccl_program_t **out,
-                                 ccl_sim_result_t **run_out, ccl_error_t *err) {
+                                 ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
+                                 ccl_error_t *err) {
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
     ccl_schedule_t *anew = NULL;
     ctx.runs = r->runs;
     if (r->by_size && size != r->first)
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
-    ccl_status_t status = lower_at(c, &ctx, routes, anew ? anew : r->schedule, contender,
-                                   c->options->sizes_bytes[size], proto, out, run_out, err);
+    as.schedule = anew ? anew : r->schedule;
+    ccl_status_t status = lower_at(c, size, contender, routes, as, out, err);
     ccl_schedule_destroy(anew);
     return status;
 }
@@ -340,8 +337,11 @@ static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         return CCL_OK;
     }
     if (!r->kept[size])
-        CCL_TRY(ccl_i_compare_lower(c, size, contender, routes, c->for_protocol[at] ? proto : NULL,
-                                    &made, proto ? NULL : &out->run, err));
+        CCL_TRY(
+            ccl_i_compare_lower(c, size, contender, routes,
+                                (ccl_i_cell_lower_t){.proto = c->for_protocol[at] ? proto : NULL,
+                                                     .run_out = proto ? NULL : &out->run},
+                                &made, err));
     if (proto) /* a static name */
         (made ? made : r->kept[size])->proto = proto;
     if (!made) {
@@ -379,7 +379,8 @@ static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contend
     CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
     CCL_TRY(ccl_i_compare_open(c, size, contender, routes, &how, err));
     cell->usage.thread_blocks = ccl_i_most_blocks(how.program, how.sim.granularity);
-    ccl_status_t status = ccl_i_compare_run(c, size, contender, &how, routes, 0, cell, err);
+    how.sim.give_up_s = 0; /* in full */
+    ccl_status_t status = ccl_i_compare_run(c, size, contender, &how, routes, cell, err);
     if (status == CCL_OK && !c->ready[contender].nccl)
         status = ccl_i_compare_choose(c, size, contender, routes, &how, cell, err);
     if (status == CCL_OK && !cell->proto)

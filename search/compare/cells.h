@@ -96,17 +96,22 @@ typedef struct ccl_i_cell_run {
 } ccl_i_cell_run_t;
 ccl_status_t ccl_i_compare_open(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, ccl_i_cell_run_t *out, ccl_error_t *err);
-/** Lower the contender's schedule of a size, for a protocol; proven. @param run_out  NULL, or its
-   run where lowering made it. */
+/** How a cell's schedule is lowered. */
+typedef struct ccl_i_cell_lower {
+    const ccl_schedule_t *schedule; /* NULL: the contender's */
+    const char *proto;              /* NULL: the options' */
+    ccl_sim_result_t **run_out;     /* NULL, or gets its run where lowering made it */
+} ccl_i_cell_lower_t;
+/** Lower the contender's schedule of a size; proven. */
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                                 ccl_routes_t *routes, const char *proto, ccl_program_t **out,
-                                 ccl_sim_result_t **run_out, ccl_error_t *err);
+                                 ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
+                                 ccl_error_t *err);
 /**
- * One run of a cell, kept as the size's best where it is.
- * @param give_up_s  time_s is INFINITY where it is known to take longer; 0: it runs in full.
+ * One run of a cell, kept as the size's best where it is. Where its options give up, time_s is
+ * INFINITY if it is known to take longer.
  */
 ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
-                               ccl_i_cell_run_t *how, ccl_routes_t *routes, double give_up_s,
+                               ccl_i_cell_run_t *how, ccl_routes_t *routes,
                                ccl_compare_cell_t *cell, ccl_error_t *err);
 /** Is this one of the protocols that the comparison chooses from, beside its options' own? */
 bool ccl_i_compare_protocol(const ccl_i_compare_t *c, ccl_protocol_t protocol);

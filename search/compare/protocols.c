@@ -28,11 +28,10 @@ void ccl_i_compare_views(ccl_i_ready_t *r) {
         r->as[p] = under(r->program, (ccl_protocol_t)p);
 }
 
-/* What the cell's schedule becomes when it is lowered for that protocol, if it is faster so. */
+/* What the cell's schedule becomes when it is lowered for its protocol, if it is faster so. */
 static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, const ccl_i_cell_run_t *how,
-                                ccl_compare_cell_t *cell, ccl_protocol_t protocol,
-                                ccl_error_t *err) {
+                                ccl_compare_cell_t *cell, ccl_error_t *err) {
     size_t at = (size_t)size * c->options->ncontenders + contender;
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_program_t *program = NULL;
@@ -40,14 +39,16 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     ccl_error_t why = CCL_ERROR_INIT;
     if (r->program)
         return CCL_OK; /* the same for all */
-    ccl_status_t status = ccl_i_compare_lower(c, size, contender, routes,
-                                              ccl_protocol_name(protocol), &program, &run, &why);
+    ccl_status_t status = ccl_i_compare_lower(
+        c, size, contender, routes, (ccl_i_cell_lower_t){.proto = cell->proto, .run_out = &run},
+        &program, &why);
     if (status == CCL_OK) {
         ccl_compare_cell_t now = *cell;
         ccl_i_cell_run_t anew = *how;
         anew.program = program;
         anew.run = run; /* where lowering made it */
-        status = ccl_i_compare_run(c, size, contender, &anew, routes, cell->time_s, &now, &why);
+        anew.sim.give_up_s = cell->time_s;
+        status = ccl_i_compare_run(c, size, contender, &anew, routes, &now, &why);
         if (status == CCL_OK && now.time_s < cell->time_s) {
             now.proto = cell->proto;
             now.usage.thread_blocks = ccl_i_most_blocks(program, r->way.granularity);
@@ -85,8 +86,8 @@ ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t co
         ccl_i_cell_run_t other = *how;
         other.program = &view;
         other.run = NULL;
-        ccl_status_t status =
-            ccl_i_compare_run(c, size, contender, &other, routes, cell->time_s, &now, &why);
+        other.sim.give_up_s = cell->time_s;
+        ccl_status_t status = ccl_i_compare_run(c, size, contender, &other, routes, &now, &why);
         if (ccl_i_stops_all(status)) {
             if (err)
                 *err = why;
@@ -98,5 +99,5 @@ ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t co
         *cell = now;
         best = p;
     }
-    return best == first ? CCL_OK : lower_again(c, size, contender, routes, how, cell, best, err);
+    return best == first ? CCL_OK : lower_again(c, size, contender, routes, how, cell, err);
 }

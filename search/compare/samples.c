@@ -16,9 +16,9 @@ ccl_status_t ccl_i_compare_sample(ccl_i_compare_t *c, uint32_t size, uint32_t co
     /* Again: it may run with another protocol than it was opened with. */
     CCL_TRY(ccl_i_compare_open(c, size, contender, routes, &how, err));
     how.sim.batches = c->out->cells[(size_t)size * c->options->ncontenders + contender].batches;
-    ccl_status_t status =
-        ccl_draws_time(c->ctx, c->options->draws, how.topo, routes, how.program, &how.sim, 0,
-                       c->options->samples, samples_of(c->out, size, contender), err);
+    ccl_drawn_run_t run = {how.topo, routes, how.program, &how.sim};
+    ccl_status_t status = ccl_draws_time(c->ctx, c->options->draws, &run, 0, c->options->samples,
+                                         samples_of(c->out, size, contender), err);
     ccl_program_destroy(how.own);
     return status;
 }

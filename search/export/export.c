@@ -177,10 +177,9 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static ccl_status_t export(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                           const ccl_collective_t *want, const ccl_tuning_t *tuning,
-                           const ccl_tune_target_t *target, ccl_export_t **out, uint32_t *n_out,
-                           ccl_error_t *err) {
+/* @param search  but for the size */
+static ccl_status_t export(search_t search, ccl_export_t **out, uint32_t *n_out, ccl_error_t *err) {
+    const ccl_tuning_t *tuning = search.tuning;
     ccl_export_t *list = calloc(tuning->nsizes + (size_t)1, sizeof *list);
     uint32_t n = 0;
     ccl_status_t status = list ? CCL_OK : ccl_fail_nomem(err);
@@ -191,7 +190,9 @@ static ccl_status_t export(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         ccl_export_t next = {0};
         double first = s > 0 ? boundary(tuning, s) : tuning->sizes_bytes[0];
         double last = s + 1 < tuning->nsizes ? boundary(tuning, s + 1) - 1 : tuning->sizes_bytes[s];
-        search_t search = {ctx, topo, want, tuning, target, s, first, last};
+        search.size = s;
+        search.min_bytes = first;
+        search.max_bytes = last;
         status = best_program(&search, &next, err);
         if (!next.program || status != CCL_OK) {
             ccl_program_destroy(next.program);
@@ -225,7 +226,7 @@ ccl_status_t ccl_export_programs(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  ccl_executor_t executor, ccl_export_t **out, uint32_t *n_out,
                                  ccl_error_t *err) {
     ccl_tune_target_t target = {.executor = executor};
-    return export(ctx, topo, want, tuning, &target, out, n_out, err);
+    return export((search_t){ctx, topo, want, tuning, &target, 0, 0, 0}, out, n_out, err);
 }
 
 ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -233,7 +234,7 @@ ccl_status_t ccl_export_plans(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               bool in_place, ccl_export_t **out, uint32_t *n_out,
                               ccl_error_t *err) {
     ccl_tune_target_t target = {.plan = true, .out_of_place = !in_place};
-    return export(ctx, topo, want, tuning, &target, out, n_out, err);
+    return export((search_t){ctx, topo, want, tuning, &target, 0, 0, 0}, out, n_out, err);
 }
 
 /* ---------------------------------------------------------------- ring orders */

@@ -152,14 +152,11 @@ static bool accepted(improve_t *m, double time_s, uint32_t left) {
     return time_s < m->now_s || (heat > 0 && luck < exp((m->now_s - time_s) / heat));
 }
 
-/* Takes over `to` and the best schedule when they are better. */
-static ccl_status_t judge(improve_t *m, ccl_i_moves_t *to, ccl_schedule_t **schedule,
-                          const ccl_program_t *program, double time_s, uint32_t left,
-                          ccl_improvement_t *best, ccl_error_t *err) {
+/* Takes over `to`, which is accepted, and its schedule where it is the best so far. */
+static ccl_status_t take_over(improve_t *m, ccl_i_moves_t *to, ccl_schedule_t **schedule,
+                              const ccl_program_t *program, double time_s, ccl_improvement_t *best,
+                              ccl_error_t *err) {
     ccl_error_t why = CCL_ERROR_INIT;
-    best->valid++;
-    if (!accepted(m, time_s, left))
-        return CCL_OK;
     ccl_status_t status = ccl_make_proven(m->ctx, program, m->options->way.granularity,
                                           m->options->lower.executor, CCL_CHECK, &why);
     if (status == CCL_CHECK) /* of valid schedules lowering makes right programs only */
@@ -194,8 +191,9 @@ static ccl_status_t one_try(improve_t *m, uint32_t left, ccl_improvement_t *best
         status = schedule_of(m, &to, &schedule, err);
     if (status == CCL_OK && good)
         status = try_out(m, schedule, &good, &program, &time_s);
-    if (status == CCL_OK && good)
-        status = judge(m, &to, &schedule, program, time_s, left, best, err);
+    best->valid += status == CCL_OK && good;
+    if (status == CCL_OK && good && accepted(m, time_s, left))
+        status = take_over(m, &to, &schedule, program, time_s, best, err);
     ccl_program_destroy(program);
     ccl_schedule_destroy(schedule);
     ccl_i_moves_fini(&to);

@@ -300,17 +300,16 @@ static ccl_status_t time_sample(sampler_t *s, const ccl_program_t *program,
 }
 
 ccl_status_t ccl_draws_time(const ccl_ctx_t *ctx, const ccl_draws_t *draws,
-                            const ccl_topology_t *topo, ccl_routes_t *routes,
-                            const ccl_program_t *program, const ccl_sim_options_t *sim,
-                            uint32_t first, uint32_t n, double *times_s, ccl_error_t *err) {
+                            const ccl_drawn_run_t *run, uint32_t first, uint32_t n, double *times_s,
+                            ccl_error_t *err) {
     ccl_ctx_t quiet = ccl_i_worker_ctx(ctx);
-    sampler_t s = {.ctx = &quiet, .d = draws, .topo = topo, .routes = routes};
+    sampler_t s = {.ctx = &quiet, .d = draws, .topo = run->topo, .routes = run->routes};
     ccl_status_t status = sampler_init(&s) ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t i = 0; i < n; i++)
         times_s[i] = NAN;
     for (uint32_t i = 0; status == CCL_OK && i < n; i++) {
         double time_s;
-        status = time_sample(&s, program, sim, first + i, &time_s, err);
+        status = time_sample(&s, run->program, run->sim, first + i, &time_s, err);
         if (status == CCL_OK)
             times_s[i] = time_s;
     }
@@ -325,9 +324,7 @@ enum { CHUNK = 8 /* samples a task: few, so that cores end together */ };
 typedef struct all {
     const ccl_ctx_t *ctx;
     const ccl_draws_t *draws;
-    const ccl_topology_t *topo;
-    const ccl_program_t *program;
-    const ccl_sim_options_t *sim;
+    const ccl_drawn_run_t *run;
     ccl_routes_t **routes; /* [threads] */
     uint32_t n;
     double *times_s;
@@ -348,10 +345,11 @@ static ccl_status_t time_chunk(uint32_t index, uint32_t worker, void *user, ccl_
         atomic_store(&a->interrupted, true);
         return CCL_OK;
     }
-    if (!a->routes[worker] && !(a->routes[worker] = ccl_routes_create(a->topo)))
+    if (!a->routes[worker] && !(a->routes[worker] = ccl_routes_create(a->run->topo)))
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_draws_time(a->ctx, a->draws, a->topo, a->routes[worker], a->program,
-                                         a->sim, first, n, a->times_s + first, err);
+    ccl_drawn_run_t run = *a->run;
+    run.routes = a->routes[worker];
+    ccl_status_t status = ccl_draws_time(a->ctx, a->draws, &run, first, n, a->times_s + first, err);
     atomic_fetch_add(&a->done, n);
     if (status != CCL_INTERRUPTED)
         return status;
@@ -360,17 +358,10 @@ static ccl_status_t time_chunk(uint32_t index, uint32_t worker, void *user, ccl_
 }
 
 ccl_status_t ccl_draws_time_all(const ccl_ctx_t *ctx, const ccl_draws_t *draws,
-                                const ccl_topology_t *topo, const ccl_program_t *program,
-                                const ccl_sim_options_t *sim, uint32_t n, double *times_s,
+                                const ccl_drawn_run_t *run, uint32_t n, double *times_s,
                                 ccl_error_t *err) {
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
-    all_t a = {.ctx = ctx,
-               .draws = draws,
-               .topo = topo,
-               .program = program,
-               .sim = sim,
-               .n = n,
-               .times_s = times_s};
+    all_t a = {.ctx = ctx, .draws = draws, .run = run, .n = n, .times_s = times_s};
     atomic_init(&a.done, 0);
     atomic_init(&a.interrupted, false);
     a.routes = calloc(threads, sizeof *a.routes);
@@ -395,8 +386,8 @@ static ccl_status_t judge_time(void *user, const ccl_ctx_t *ctx, ccl_routes_t *r
     double *times_s = malloc(j->samples * sizeof *times_s);
     if (!times_s)
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_draws_time(ctx, j->draws, j->of.topo, routes, program, options, 0,
-                                         j->samples, times_s, err);
+    ccl_drawn_run_t run = {j->of.topo, routes, program, options};
+    ccl_status_t status = ccl_draws_time(ctx, j->draws, &run, 0, j->samples, times_s, err);
     if (status == CCL_OK)
         status = ccl_rank_value(j->rank, times_s, NULL, j->samples, time_s, err);
     free(times_s);

@@ -97,22 +97,29 @@ ccl_status_t ccl_draws_create(const ccl_scenario_t *scenario, const ccl_topology
 /** Frees it and all it owns; NULL is fine. */
 void ccl_draws_destroy(ccl_draws_t *draws);
 
+/** What runs in each sample. */
+typedef struct ccl_drawn_run {
+    const ccl_topology_t *topo; /**< of the draws, or one with the same devices and links (other
+                                     constants) */
+    ccl_routes_t *routes; /**< of topo, for samples in which nothing fails; used by one thread */
+    const ccl_program_t *program;
+    const ccl_sim_options_t *sim; /**< of each run */
+} ccl_drawn_run_t;
+
 /**
  * Times of a program in samples `first` to `first + n - 1`.
- * @param topo    of the draws, or one with the same devices and links (other constants).
- * @param routes  of topo, for samples in which nothing fails; used by one thread.
- * @param sim     options of each run.
  * @param times_s [n] seconds; INFINITY: the program cannot run on what is left.
  * @retval CCL_INTERRUPTED  times of samples that were not run are NaN.
  */
 ccl_status_t ccl_draws_time(const ccl_ctx_t *ctx, const ccl_draws_t *draws,
-                            const ccl_topology_t *topo, ccl_routes_t *routes,
-                            const ccl_program_t *program, const ccl_sim_options_t *sim,
-                            uint32_t first, uint32_t n, double *times_s, ccl_error_t *err);
-/** All of 0 to n - 1, on all cores. The same times on any number of threads. */
+                            const ccl_drawn_run_t *run, uint32_t first, uint32_t n, double *times_s,
+                            ccl_error_t *err);
+/**
+ * All of 0 to n - 1, on all cores, with routes of their own. The same times on any number of
+ * threads.
+ */
 ccl_status_t ccl_draws_time_all(const ccl_ctx_t *ctx, const ccl_draws_t *draws,
-                                const ccl_topology_t *topo, const ccl_program_t *program,
-                                const ccl_sim_options_t *sim, uint32_t n, double *times_s,
+                                const ccl_drawn_run_t *run, uint32_t n, double *times_s,
                                 ccl_error_t *err);
 
 /* ---------------------------------------------------------------- statistics */

@@ -67,8 +67,9 @@ static ccl_status_t time_point(const job_t *j, uint32_t point, ccl_error_t *err)
                                            &(ccl_tune_target_t){0}, &program, &way, err);
     if (status == CCL_OK) {
         sim.granularity = way.granularity;
-        status = ccl_draws_time_all(j->ctx, j->o->draws, topo, program, &sim, j->o->samples,
-                                    times_of(j, point), err);
+        ccl_drawn_run_t all = {topo, NULL, program, &sim};
+        status =
+            ccl_draws_time_all(j->ctx, j->o->draws, &all, j->o->samples, times_of(j, point), err);
     }
     ccl_program_destroy(program);
     ccl_topology_destroy(own);

@@ -60,36 +60,6 @@ static bool same_run(const ccl_sim_result_t *known, const ccl_sim_options_t *sim
     return known && known->size_bytes == sim->size_bytes && known->batches == batches;
 }
 
-static ccl_status_t simulate(ccl_i_tuner_t *t, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                             ccl_routes_t *routes, const ccl_program_t *program,
-                             const ccl_sim_result_t *known, ccl_sim_options_t sim, bool estimate,
-                             ccl_point_result_t *out, ccl_error_t *err) {
-    ccl_sim_result_t *own = NULL;
-    double size_bytes = sim.size_bytes;
-    uint32_t batches = sim.batches;
-    if (!batches)
-        CCL_TRY(ccl_sim_default_batches(topo, routes, program, size_bytes, &batches, err));
-    if (estimate) {
-        sim.batches = 1;
-        sim.size_bytes = size_bytes / batches;
-    }
-    if (!same_run(known, &sim, estimate ? 1 : batches))
-        CCL_TRY(ccl_sim_program(ctx, topo, routes, program, &sim, &own, err));
-    const ccl_sim_result_t *result = own ? own : known;
-    out->time_s = estimate ? carried_on(topo, result, batches) : result->time_s;
-    out->algbw_GBps = estimate ? size_bytes / out->time_s / 1e9 : result->algbw_GBps;
-    out->busbw_GBps = out->algbw_GBps * ccl_collective_busbw_factor(t->want->kind, t->want->nranks);
-    if (!estimate)
-        out->busbw_GBps = result->busbw_GBps;
-    out->batches = batches;
-    ccl_origin_set(out->origin, "%s", program->origin);
-    out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
-    if (!estimate)
-        ccl_i_result_usage(program, result, out);
-    ccl_sim_result_destroy(own);
-    return CCL_OK;
-}
-
 static ccl_sim_options_t sim_of(const double v[CCL_KNOBS], double size_bytes,
                                 ccl_granularity_t granularity) {
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
@@ -99,32 +69,41 @@ static ccl_sim_options_t sim_of(const double v[CCL_KNOBS], double size_bytes,
     return sim;
 }
 
+/* A point's schedule, and how it is lowered and run. */
+typedef struct lowering {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    const ccl_schedule_t *schedule;
+    const double *values; /* [CCL_KNOBS] */
+    ccl_way_t way;
+    ccl_sim_options_t sim;
+    ccl_lower_options_t lower;
+} lowering_t;
+
 /* Lowers a point's schedule, improved first where the point says so. */
-static ccl_status_t lower_point(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                const double v[CCL_KNOBS], ccl_way_t way,
-                                const ccl_sim_options_t *sim, bool improve,
-                                const ccl_lower_options_t *base, ccl_program_t **out,
+static ccl_status_t lower_point(const lowering_t *l, bool improve, ccl_program_t **out,
                                 ccl_error_t *err) {
-    ccl_lower_options_t lower = *base;
+    const ccl_schedule_t *schedule = l->schedule;
+    ccl_lower_options_t lower = l->lower;
     ccl_improve_options_t options = CCL_IMPROVE_OPTIONS_INIT;
     ccl_improvement_t better = {0};
     options.tries = /* moves are of plain transfers */
-        improve && schedule->ngroups == 0 ? ccl_i_whole(v[CCL_KNOB_IMPROVE], 0) : 0;
+        improve && schedule->ngroups == 0 ? ccl_i_whole(l->values[CCL_KNOB_IMPROVE], 0) : 0;
     if (options.tries > 0) {
-        options.way = ccl_i_point_way(v);
+        options.way = ccl_i_point_way(l->values);
         options.lower = lower;
-        options.lower.routes = routes;
+        options.lower.routes = l->routes;
         options.lower.run_out = NULL;
         options.lower.memo = NULL;
-        options.sim = *sim;
-        CCL_TRY(ccl_improve(ctx, topo, schedule, &options, &better, err));
+        options.sim = l->sim;
+        CCL_TRY(ccl_improve(l->ctx, l->topo, schedule, &options, &better, err));
         lower.memo = better.schedule ? NULL : lower.memo; /* of the schedule as it was */
     }
-    ccl_make_options_t make = ccl_i_make_options(way, &lower, sim);
+    ccl_make_options_t make = ccl_i_make_options(l->way, &lower, &l->sim);
     make.no_prove = true; /* once for all runs of it */
     ccl_status_t status = ccl_make_program(
-        ctx, topo, routes, better.schedule ? better.schedule : schedule, &make, out, err);
+        l->ctx, l->topo, l->routes, better.schedule ? better.schedule : schedule, &make, out, err);
     ccl_schedule_destroy(better.schedule);
     return status;
 }
@@ -161,17 +140,23 @@ static ccl_status_t find_crowded(const ccl_topology_t *topo, const ccl_schedule_
 }
 
 ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
-                              const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
-                              ccl_sim_result_t **simulated_out, ccl_error_t *err) {
+                              const ccl_i_made_t *m, const ccl_tune_run_t *run,
+                              ccl_i_lowered_t *out, ccl_error_t *err) {
     enum { SMALL = 100000 }; /* transfers; merging is looked at only where that is soon done */
     const double *v = t->out->points[run->point].values;
     const ccl_schedule_t *schedule = m->shared->schedule;
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_way_t way = ccl_i_point_way(v);
-    ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
-    ccl_lower_options_t lower = ccl_i_point_lower(v);
-    lower.memo = topo == t->topo ? m->shared->memo : NULL;
-    lower.run_out = simulated_out;
+    lowering_t l = {.ctx = &ctx,
+                    .topo = topo,
+                    .routes = routes,
+                    .schedule = schedule,
+                    .values = v,
+                    .way = way,
+                    .sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity),
+                    .lower = ccl_i_point_lower(v)};
+    l.lower.memo = topo == t->topo ? m->shared->memo : NULL;
+    l.lower.run_out = &out->run;
     bool improved = !run->estimate && !isnan(v[CCL_KNOB_IMPROVE]),
          merged = way.allocation == CCL_ALLOCATE_STATE;
     bool can_merge = merged && (!run->estimate || schedule->ntransfers <= SMALL);
@@ -182,16 +167,15 @@ ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_
                         "%s: rank %u has more connections than its %s has room for thread blocks",
                         schedule->name, crowded, ccl_model_gpu(topo, crowded).name);
     if (!run->estimate || crowded != CCL_NONE)
-        return lower_point(&ctx, topo, routes, schedule, v, way, &sim, !run->estimate, &lower, out,
-                           err);
-    lower.rough = true;
-    ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
+        return lower_point(&l, !run->estimate, &out->program, err);
+    l.lower.rough = true;
+    ccl_make_options_t make = ccl_i_make_options(way, &l.lower, &l.sim);
     make.no_prove = true;
-    ccl_status_t status = ccl_make_program(&ctx, topo, routes, schedule, &make, out, err);
+    ccl_status_t status = ccl_make_program(&ctx, topo, routes, schedule, &make, &out->program, err);
     if (status != CCL_UNSUPPORTED || !can_merge)
         return status;
-    lower.rough = false; /* merged there may be room for it */
-    return lower_point(&ctx, topo, routes, schedule, v, way, &sim, false, &lower, out, err);
+    l.lower.rough = false; /* merged there may be room for it */
+    return lower_point(&l, false, &out->program, err);
 }
 
 ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
@@ -201,8 +185,33 @@ ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, c
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_way_t way = ccl_i_point_way(v);
     ccl_sim_options_t sim = sim_of(v, t->out->sizes_bytes[run->size], way.granularity);
-    run->result.thread_blocks = ccl_i_most_blocks(program, way.granularity);
-    return simulate(t, &ctx, topo, routes, program, known, sim, run->estimate, &run->result, err);
+    ccl_point_result_t *out = &run->result;
+    out->thread_blocks = ccl_i_most_blocks(program, way.granularity);
+    bool estimate = run->estimate;
+    ccl_sim_result_t *own = NULL;
+    double size_bytes = sim.size_bytes;
+    uint32_t batches = sim.batches;
+    if (!batches)
+        CCL_TRY(ccl_sim_default_batches(topo, routes, program, size_bytes, &batches, err));
+    if (estimate) {
+        sim.batches = 1;
+        sim.size_bytes = size_bytes / batches;
+    }
+    if (!same_run(known, &sim, estimate ? 1 : batches))
+        CCL_TRY(ccl_sim_program(&ctx, topo, routes, program, &sim, &own, err));
+    const ccl_sim_result_t *result = own ? own : known;
+    out->time_s = estimate ? carried_on(topo, result, batches) : result->time_s;
+    out->algbw_GBps = estimate ? size_bytes / out->time_s / 1e9 : result->algbw_GBps;
+    out->busbw_GBps = out->algbw_GBps * ccl_collective_busbw_factor(t->want->kind, t->want->nranks);
+    if (!estimate)
+        out->busbw_GBps = result->busbw_GBps;
+    out->batches = batches;
+    ccl_origin_set(out->origin, "%s", program->origin);
+    out->comm_share = out->mean_idle_share = out->max_idle_share = out->link_utilization = NAN;
+    if (!estimate)
+        ccl_i_result_usage(program, result, out);
+    ccl_sim_result_destroy(own);
+    return CCL_OK;
 }
 
 /* What an executor can run: it knows no levels and no blocks that connections share. */
@@ -222,24 +231,28 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     ccl_ctx_t inner = ccl_i_worker_ctx(ctx);
     ccl_executor_t executor = target->executor;
     ccl_way_t way = within(ccl_i_point_way(values), target);
-    ccl_sim_options_t sim = sim_of(values, size_bytes, way.granularity);
     ccl_synth_options_t synth = ccl_i_point_synth(values, size_bytes);
-    ccl_lower_options_t lower = ccl_i_point_lower(values);
+    lowering_t l = {.ctx = &inner,
+                    .topo = topo,
+                    .routes = ccl_routes_create(topo),
+                    .values = values,
+                    .way = way,
+                    .sim = sim_of(values, size_bytes, way.granularity),
+                    .lower = ccl_i_point_lower(values)};
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
-    ccl_routes_t *routes = ccl_routes_create(topo);
-    lower.executor = executor;
-    lower.out_of_place = target->out_of_place;
+    l.lower.executor = executor;
+    l.lower.out_of_place = target->out_of_place;
     if (target->proto)
-        lower.proto = target->proto;
+        l.lower.proto = target->proto;
     synth.plain = executor != CCL_EXECUTOR_ANY;
-    ccl_status_t status = routes ? CCL_OK : ccl_fail_nomem(err);
+    ccl_status_t status = l.routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, routes, want, &synth,
+        status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, l.routes, want, &synth,
                                 &schedule, err);
+    l.schedule = schedule;
     if (status == CCL_OK)
-        status = lower_point(&inner, topo, routes, schedule, values, way, &sim, true, &lower,
-                             &program, err);
+        status = lower_point(&l, true, &program, err);
     if (status == CCL_OK)
         status = ccl_make_proven(&inner, program, way.granularity, executor, CCL_ERR_INTERNAL, err);
     if (status == CCL_OK) {
@@ -250,7 +263,7 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     ccl_program_destroy(program);
     ccl_schedule_destroy(schedule);
-    ccl_routes_destroy(routes);
+    ccl_routes_destroy(l.routes);
     return status;
 }
 

@@ -127,7 +127,7 @@ static ccl_status_t prepare(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_ro
         prove |= !t->out->runs[i].estimate;
     if (!l->program) {
         CCL_TRY(ccl_i_made_of(t, first, &m, err));
-        CCL_TRY(ccl_i_tune_lower(t, topo, routes, m, first, &l->program, &l->run, err));
+        CCL_TRY(ccl_i_tune_lower(t, topo, routes, m, first, l, err));
     }
     if (!prove || l->proven)
         return CCL_OK;

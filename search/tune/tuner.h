@@ -162,10 +162,10 @@ void ccl_i_made_answer(const ccl_i_made_t *m, ccl_i_task_answer_t *out);
 
 /* tune_eval.c: runs */
 /** Lowers the program of a run; of an estimate roughly. @param topo  the point's.
-    @param simulated_out  its run where lowering has made one, else NULL. */
+    @param out  gets the program, and its run where lowering has made one, else NULL. */
 ccl_status_t ccl_i_tune_lower(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,
-                              const ccl_i_made_t *m, const ccl_tune_run_t *run, ccl_program_t **out,
-                              ccl_sim_result_t **simulated_out, ccl_error_t *err);
+                              const ccl_i_made_t *m, const ccl_tune_run_t *run,
+                              ccl_i_lowered_t *out, ccl_error_t *err);
 /** Simulates a run of its program. @param known  a run of the program on this cluster, which may be
     the one; NULL: none. */
 ccl_status_t ccl_i_tune_simulate(ccl_i_tuner_t *t, const ccl_topology_t *topo, ccl_routes_t *routes,

@@ -80,20 +80,20 @@ static needs_t needs_of(ccl_collective_kind_t kind) {
 }
 
 static ccl_status_t make_hom(ccl_i_c2c_t *b, uint32_t j, ccl_collective_kind_t kind, uint32_t root,
-                             const ccl_synth_options_t *options, double share, ccl_i_c2c_hom_t *out,
+                             const ccl_synth_options_t *options, ccl_i_c2c_hom_t *out,
                              ccl_error_t *err) {
+    needs_t needs = needs_of(b->want->kind);
+    double share = needs.gather && needs.scatter ? POLICY.hom_sms / 2 : POLICY.hom_sms;
     double size = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
     ccl_i_c2c_hom_want_t want = {kind, root,  b->inner,
                                  size, share, b->sequential ? 1 : options->channels};
-    return ccl_i_c2c_hom_init(b->ctx, b->topo, b->cluster->routes, &b->map->clusters[j], &want,
-                              options, out, err);
+    return ccl_i_c2c_hom_init(b->ctx, b->cluster, &b->map->clusters[j], &want, options, out, err);
 }
 
 static ccl_status_t make_homs(ccl_i_c2c_t *b, const ccl_synth_options_t *options,
                               ccl_error_t *err) {
     needs_t needs = needs_of(b->want->kind);
     uint32_t nc = b->map->nclusters, root = b->want->root, channels = 0;
-    double share = needs.gather && needs.scatter ? POLICY.hom_sms / 2 : POLICY.hom_sms;
     b->gather = ccl_arena_alloc(&b->arena, nc, sizeof *b->gather);
     b->scatter = ccl_arena_alloc(&b->arena, nc, sizeof *b->scatter);
     b->pairs = ccl_arena_alloc(&b->arena, nc, sizeof *b->pairs);
@@ -101,15 +101,15 @@ static ccl_status_t make_homs(ccl_i_c2c_t *b, const ccl_synth_options_t *options
         return ccl_fail_nomem(err);
     for (uint32_t j = 0; j < nc; j++) {
         if (needs.gather)
-            CCL_TRY(make_hom(b, j, CCL_ALLGATHER, 0, options, share, &b->gather[j], err));
+            CCL_TRY(make_hom(b, j, CCL_ALLGATHER, 0, options, &b->gather[j], err));
         if (needs.scatter)
-            CCL_TRY(make_hom(b, j, CCL_REDUCESCATTER, 0, options, share, &b->scatter[j], err));
+            CCL_TRY(make_hom(b, j, CCL_REDUCESCATTER, 0, options, &b->scatter[j], err));
         if (needs.pairs)
-            CCL_TRY(make_hom(b, j, CCL_ALLTOALL, 0, options, share, &b->pairs[j], err));
+            CCL_TRY(make_hom(b, j, CCL_ALLTOALL, 0, options, &b->pairs[j], err));
     }
     if (needs.root)
-        CCL_TRY(make_hom(b, b->map->of[root], b->want->kind, b->map->local[root], options, share,
-                         &b->root, err));
+        CCL_TRY(make_hom(b, b->map->of[root], b->want->kind, b->map->local[root], options, &b->root,
+                         err));
     for (uint32_t j = 0; j < nc; j++) {
         uint32_t start = needs.scatter ? b->scatter[j].nchannels : b->gather[j].nchannels;
         channels = start > channels ? start : channels;
@@ -174,6 +174,16 @@ typedef struct way {
     const char *inner;  /* who makes them; NULL: whoever is fastest by itself */
 } way_t;
 
+typedef struct ways {
+    ccl_i_cluster_t *cluster;
+    const ccl_collective_t *want;
+    const ccl_synth_options_t *options;
+    bool sequential;
+    ccl_i_race_t race;  /* one way a round */
+    way_t way, best;    /* of this round; the fastest */
+    uint32_t nclusters; /* of the last way */
+} ways_t;
+
 static void fini(ccl_i_c2c_t *b) {
     for (uint32_t j = 0; b->map && j < b->map->nclusters; j++) {
         if (b->gather)
@@ -210,43 +220,44 @@ static void tell_origin(const ccl_i_c2c_t *b, ccl_schedule_t *schedule) {
     ccl_text_fini(&who);
 }
 
-static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
-                          const ccl_collective_t *want, const ccl_synth_options_t *options,
-                          bool sequential, way_t way, uint32_t *nclusters_out, ccl_schedule_t **out,
-                          ccl_error_t *err) {
-    const char *name = sequential ? ccl_i_synth_c2c_sequential.name : ccl_i_synth_c2c.name;
+static ccl_status_t make_way(void *user, uint32_t index, const ccl_i_racer_t *with,
+                             ccl_schedule_t **out, ccl_error_t *err) {
+    ways_t *w = user;
+    const ccl_collective_t *want = w->want;
     ccl_i_c2c_map_t map;
-    CCL_TRY(ccl_i_c2c_map_init(cluster, way.clusters, &map, err));
-    ccl_i_c2c_t b = {.ctx = ctx,
-                     .topo = cluster->topo,
-                     .cluster = cluster,
+    (void)index;
+    CCL_TRY(ccl_i_c2c_map_init(w->cluster, w->way.clusters, &map, err));
+    ccl_i_c2c_t b = {.ctx = with->ctx,
+                     .topo = w->cluster->topo,
+                     .cluster = w->cluster,
                      .map = &map,
                      .want = want,
-                     .inner = way.inner,
-                     .sequential = sequential};
+                     .inner = w->way.inner,
+                     .sequential = w->sequential};
     ccl_arena_init(&b.arena);
     b.arrived = ccl_arena_alloc(&b.arena, want->nranks, sizeof *b.arrived);
     b.stamp = ccl_arena_alloc(&b.arena, want->nranks, sizeof *b.stamp);
     ccl_status_t status = b.arrived && b.stamp ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = make_homs(&b, options, err);
+        status = make_homs(&b, w->options, err);
     if (status == CCL_OK) {
-        if (way.same_channels) {
+        if (w->way.same_channels) {
             b.sum_channel -= b.end_channels;
             b.end_channels = 0;
         }
-        b.parts = choose_parts(&b, options->chunks);
+        b.parts = choose_parts(&b, w->options->chunks);
         status = ccl_collective_split(want, b.parts, &b.coll, err);
     }
     if (status == CCL_OK)
         status = ccl_i_c2c_collective(&b, err);
     if (status == CCL_OK)
-        status = ccl_i_c2c_schedule(&b, name, out, err);
+        status = ccl_i_c2c_schedule(
+            &b, w->sequential ? ccl_i_synth_c2c_sequential.name : ccl_i_synth_c2c.name, out, err);
     if (status == CCL_OK) {
-        (*out)->rounds = sequential;
+        (*out)->rounds = w->sequential;
         tell_origin(&b, *out);
     }
-    *nclusters_out = map.nclusters;
+    w->nclusters = map.nclusters;
     fini(&b);
     ccl_i_c2c_map_fini(&map);
     return status;
@@ -257,24 +268,6 @@ static ccl_status_t build(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 /* Who may make what is inside clusters. Which is best cannot be decided from the inside alone: what
    comes over the border goes on while more comes, and start and end share links with it. */
 static const char *const inners[] = {"hm", "direct", "recursive", "sketch"};
-
-typedef struct ways {
-    ccl_i_cluster_t *cluster;
-    const ccl_collective_t *want;
-    const ccl_synth_options_t *options;
-    bool sequential;
-    ccl_i_race_t race;  /* one way a round */
-    way_t way, best;    /* of this round; the fastest */
-    uint32_t nclusters; /* of the last way */
-} ways_t;
-
-static ccl_status_t make_way(void *user, uint32_t index, const ccl_i_racer_t *with,
-                             ccl_schedule_t **out, ccl_error_t *err) {
-    ways_t *w = user;
-    (void)index;
-    return build(with->ctx, w->cluster, w->want, w->options, w->sequential, w->way, &w->nclusters,
-                 out, err);
-}
 
 static ccl_status_t try_way(ways_t *w, way_t way, ccl_error_t *err) {
     w->way = way;
@@ -333,37 +326,36 @@ static ccl_status_t try_inners(ways_t *w, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t synthesize_any(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                   ccl_routes_t *routes, const ccl_collective_t *want,
-                                   const ccl_synth_options_t *options, bool sequential,
-                                   ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t fastest(ways_t *w, const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                            ccl_routes_t *routes, ccl_schedule_t **out, ccl_error_t *err) {
+    const ccl_synth_options_t *options = w->options;
     ccl_i_cluster_t cluster;
     double size = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
-    ways_t w = {.cluster = &cluster, .want = want, .options = options, .sequential = sequential};
     *out = NULL;
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    w.race = (ccl_i_race_t){.ctx = ctx,
-                            .topo = topo,
-                            .routes = cluster.routes,
-                            .phase = "simulate",
-                            .make = make_way,
-                            .in_turn = true, /* the next way depends on the last one's time */
-                            .user = &w,
-                            .level = CCL_GRANULARITY_ALGORITHM,
-                            .size_bytes = size,
-                            .left = POLICY.work};
-    ccl_status_t status = try_clusters(&w, err);
+    w->cluster = &cluster;
+    w->race = (ccl_i_race_t){.ctx = ctx,
+                             .topo = topo,
+                             .routes = cluster.routes,
+                             .phase = "simulate",
+                             .make = make_way,
+                             .in_turn = true, /* the next way depends on the last one's time */
+                             .user = w,
+                             .level = CCL_GRANULARITY_ALGORITHM,
+                             .size_bytes = size,
+                             .left = POLICY.work};
+    ccl_status_t status = try_clusters(w, err);
     if (status == CCL_OK)
-        status = try_inners(&w, err);
+        status = try_inners(w, err);
     if (status == CCL_OK)
-        status = ccl_i_race_take(&w.race, out, err);
+        status = ccl_i_race_take(&w->race, out, err);
     if (status == CCL_OK && options->stats)
         status = ccl_c2c_load(topo, cluster.routes, *out, size, &options->stats->c2c, err);
     if (status != CCL_OK) {
         ccl_schedule_destroy(*out);
         *out = NULL;
     }
-    ccl_i_race_fini(&w.race);
+    ccl_i_race_fini(&w->race);
     ccl_i_cluster_fini(&cluster);
     return status;
 }
@@ -372,14 +364,16 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    return synthesize_any(ctx, topo, routes, want, options, false, out, err);
+    ways_t ways = {.want = want, .options = options};
+    return fastest(&ways, ctx, topo, routes, out, err);
 }
 
 static ccl_status_t synthesize_sequential(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                           ccl_routes_t *routes, const ccl_collective_t *want,
                                           const ccl_synth_options_t *options, ccl_schedule_t **out,
                                           ccl_error_t *err) {
-    return synthesize_any(ctx, topo, routes, want, options, true, out, err);
+    ways_t ways = {.want = want, .options = options, .sequential = true};
+    return fastest(&ways, ctx, topo, routes, out, err);
 }
 
 /* A name of a synthesizer. */

@@ -94,8 +94,8 @@ typedef struct ccl_i_c2c_hom_want {
  * A cluster's collective by one of our synthesizers.
  * @retval CCL_UNSUPPORTED  the cluster does not hang together, or `inner` cannot do it.
  */
-ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                ccl_routes_t *routes, const ccl_i_c2c_cluster_t *cluster,
+ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_i_cluster_t *whole,
+                                const ccl_i_c2c_cluster_t *cluster,
                                 const ccl_i_c2c_hom_want_t *want,
                                 const ccl_synth_options_t *options, ccl_i_c2c_hom_t *out,
                                 ccl_error_t *err);

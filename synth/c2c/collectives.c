@@ -47,23 +47,17 @@ static uint32_t beside(const ccl_i_c2c_t *b, uint32_t rank) {
     return CCL_NONE;
 }
 
-/* A collective's chunk for the tree of `rank` in its cluster. */
-static uint32_t tree(const ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *homs, uint32_t rank,
-                     uint32_t part) {
-    return ccl_i_c2c_hom_chunk(&homs[b->map->of[rank]], b->map->local[rank], part, b->parts);
-}
-
 /* All of a cluster's ranks get (sum) the chunk from (at) rank. */
 static ccl_status_t run_tree(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *homs, uint32_t rank,
-                             uint32_t part, uint32_t chunk, double base, bool end, double *end_out,
-                             ccl_error_t *err) {
-    return ccl_i_c2c_run(b, &homs[b->map->of[rank]], tree(b, homs, rank, part), chunk, base, end,
-                         end_out, err);
+                             double base, bool end, double *end_out, ccl_error_t *err) {
+    const ccl_i_c2c_hom_t *hom = &homs[b->map->of[rank]];
+    uint32_t index = ccl_i_c2c_hom_chunk(hom, b->map->local[rank], b->part, b->parts);
+    return ccl_i_c2c_run(b, hom, index, base, end, end_out, err);
 }
 
 /* From src to dst inside their cluster. */
-static ccl_status_t run_pair(ccl_i_c2c_t *b, uint32_t src, uint32_t dst, uint32_t part,
-                             uint32_t chunk, bool end, ccl_error_t *err) {
+static ccl_status_t run_pair(ccl_i_c2c_t *b, uint32_t src, uint32_t dst, bool end,
+                             ccl_error_t *err) {
     uint32_t j = b->map->of[src], n = cluster_of(b, j)->nranks;
     const ccl_i_c2c_hom_t *hom = &b->pairs[j];
     double base = ccl_i_c2c_arrived(b, src), over;
@@ -73,8 +67,8 @@ static ccl_status_t run_pair(ccl_i_c2c_t *b, uint32_t src, uint32_t dst, uint32_
         base = ccl_i_c2c_end_base(b, base);
     return ccl_i_c2c_run(
         b, hom,
-        ccl_i_c2c_hom_chunk(hom, b->map->local[src] * n + b->map->local[dst], part, b->parts),
-        chunk, base, end, &over, err);
+        ccl_i_c2c_hom_chunk(hom, b->map->local[src] * n + b->map->local[dst], b->part, b->parts),
+        base, end, &over, err);
 }
 
 /* ---------------------------------------------------------------- copies around the ring */
@@ -98,14 +92,14 @@ static ccl_status_t copy_chain(ccl_i_c2c_t *b, uint32_t j, uint32_t n, const uin
 
 /* A chunk along its chain, and to all in each cluster. @param first  c2c step of the first link. */
 static ccl_status_t run_chain(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *links, uint32_t u,
-                              uint32_t first, uint32_t chunk, uint32_t part, ccl_error_t *err) {
+                              uint32_t first, ccl_error_t *err) {
     double over;
     for (uint32_t s = 0; s + 1 < b->map->nclusters; s++)
-        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, first + s, chunk, false, 0, err));
+        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, first + s, false, 0, err));
     for (uint32_t s = 0; s + 1 < b->map->nclusters; s++) {
         uint32_t rank = links[s].to[u];
-        CCL_TRY(run_tree(b, b->gather, rank, part, chunk,
-                         ccl_i_c2c_end_base(b, ccl_i_c2c_arrived(b, rank)), true, &over, err));
+        CCL_TRY(run_tree(b, b->gather, rank, ccl_i_c2c_end_base(b, ccl_i_c2c_arrived(b, rank)),
+                         true, &over, err));
     }
     return CCL_OK;
 }
@@ -134,10 +128,9 @@ static ccl_status_t all_gather(ccl_i_c2c_t *b, ccl_error_t *err) {
         CCL_TRY(copy_chain(b, j, n, from, links, err));
         for (uint32_t u = 0; u < n; u++) {
             uint32_t rank = k->ranks[u / b->parts], part = u % b->parts;
-            uint32_t chunk = rank * b->parts + part;
-            ccl_i_c2c_begin(b, rank);
-            CCL_TRY(run_tree(b, b->gather, rank, part, chunk, 0, false, &over, err));
-            CCL_TRY(run_chain(b, links, u, 0, chunk, part, err));
+            ccl_i_c2c_begin(b, rank * b->parts + part, part, rank);
+            CCL_TRY(run_tree(b, b->gather, rank, 0, false, &over, err));
+            CCL_TRY(run_chain(b, links, u, 0, err));
         }
     }
     return CCL_OK;
@@ -157,10 +150,10 @@ static ccl_status_t broadcast(ccl_i_c2c_t *b, ccl_error_t *err) {
     CCL_TRY(assign(b, j, true, n, items, from, err));
     CCL_TRY(copy_chain(b, j, n, from, links, err));
     for (uint32_t u = 0; u < n; u++) {
-        ccl_i_c2c_begin(b, b->want->root);
-        CCL_TRY(ccl_i_c2c_run(b, &b->root, ccl_i_c2c_hom_chunk(&b->root, 0, u, n), u, 0, false,
-                              &over, err));
-        CCL_TRY(run_chain(b, links, u, 0, u, u, err));
+        ccl_i_c2c_begin(b, u, u, b->want->root);
+        CCL_TRY(ccl_i_c2c_run(b, &b->root, ccl_i_c2c_hom_chunk(&b->root, 0, u, n), 0, false, &over,
+                              err));
+        CCL_TRY(run_chain(b, links, u, 0, err));
     }
     return CCL_OK;
 }
@@ -257,13 +250,12 @@ static ccl_status_t sum_chain(ccl_i_c2c_t *b, uint32_t j, uint32_t n, uint32_t r
 
 /* A chunk's sums; over[s] is when cluster s of the chain has its own. */
 static ccl_status_t run_sums(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *links, uint32_t *const *keeper,
-                             uint32_t u, uint32_t chunk, const double *over, ccl_error_t *err) {
+                             uint32_t u, const double *over, ccl_error_t *err) {
     for (uint32_t s = 0; s + 1 < b->map->nclusters; s++) {
         bool lands = links[s].to[u] != keeper[s + 1][u];
-        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands, fmax(over[s], over[s + 1]),
-                                err));
+        CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, !lands, fmax(over[s], over[s + 1]), err));
         if (lands)
-            CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, chunk, keeper[s + 1][u], err));
+            CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, keeper[s + 1][u], err));
     }
     return CCL_OK;
 }
@@ -288,15 +280,14 @@ static ccl_status_t all_reduce(ccl_i_c2c_t *b, ccl_error_t *err) {
         CCL_TRY(sum_chain(b, j, n, CCL_NONE, sums, keeper, err));
         CCL_TRY(copy_chain(b, j, n, keeper[nc - 1], copies, err));
         for (uint32_t u = 0; u < n; u++) {
-            uint32_t chunk = j * n + u, at = keeper[nc - 1][u];
-            ccl_i_c2c_begin(b, CCL_NONE);
+            uint32_t at = keeper[nc - 1][u];
+            ccl_i_c2c_begin(b, j * n + u, u, CCL_NONE);
             for (uint32_t s = 0; s < nc; s++)
-                CCL_TRY(run_tree(b, b->scatter, keeper[s][u], u, chunk, 0, false, &over[s], err));
-            CCL_TRY(run_sums(b, sums, keeper, u, chunk, over, err));
+                CCL_TRY(run_tree(b, b->scatter, keeper[s][u], 0, false, &over[s], err));
+            CCL_TRY(run_sums(b, sums, keeper, u, over, err));
             double sum = ccl_i_c2c_arrived(b, at);
-            CCL_TRY(run_chain(b, copies, u, 2 * (nc - 1), chunk, u, err));
-            CCL_TRY(
-                run_tree(b, b->gather, at, u, chunk, ccl_i_c2c_end_base(b, sum), true, &end, err));
+            CCL_TRY(run_chain(b, copies, u, 2 * (nc - 1), err));
+            CCL_TRY(run_tree(b, b->gather, at, ccl_i_c2c_end_base(b, sum), true, &end, err));
         }
     }
     return CCL_OK;
@@ -312,12 +303,12 @@ static ccl_status_t reduce(ccl_i_c2c_t *b, ccl_error_t *err) {
     CCL_TRY(links_init(b, &sums, err));
     CCL_TRY(sum_chain(b, j, n, b->want->root, sums, keeper, err));
     for (uint32_t u = 0; u < n; u++) {
-        ccl_i_c2c_begin(b, CCL_NONE);
+        ccl_i_c2c_begin(b, u, u, CCL_NONE);
         for (uint32_t s = 0; s + 1 < nc; s++)
-            CCL_TRY(run_tree(b, b->scatter, keeper[s][u], u, u, 0, false, &over[s], err));
-        CCL_TRY(ccl_i_c2c_run(b, &b->root, ccl_i_c2c_hom_chunk(&b->root, 0, u, n), u, 0, false,
+            CCL_TRY(run_tree(b, b->scatter, keeper[s][u], 0, false, &over[s], err));
+        CCL_TRY(ccl_i_c2c_run(b, &b->root, ccl_i_c2c_hom_chunk(&b->root, 0, u, n), 0, false,
                               &over[nc - 1], err));
-        CCL_TRY(run_sums(b, sums, keeper, u, u, over, err));
+        CCL_TRY(run_sums(b, sums, keeper, u, over, err));
     }
     return CCL_OK;
 }
@@ -360,18 +351,16 @@ static ccl_status_t reduce_scatter(ccl_i_c2c_t *b, ccl_error_t *err) {
             CCL_TRY(scatter_link(b, (j + 1 + s) % nc, j, &links[s], err));
         for (uint32_t u = 0; u < k->nranks * b->parts; u++) {
             uint32_t dst = k->ranks[u / b->parts], part = u % b->parts;
-            uint32_t chunk = dst * b->parts + part;
             double own, theirs;
-            ccl_i_c2c_begin(b, CCL_NONE);
-            CCL_TRY(run_tree(b, b->scatter, dst, part, chunk, 0, false, &own, err));
+            ccl_i_c2c_begin(b, dst * b->parts + part, part, CCL_NONE);
+            CCL_TRY(run_tree(b, b->scatter, dst, 0, false, &own, err));
             for (uint32_t s = 0; s + 1 < nc; s++) {
                 uint32_t from = links[s].from[u];
                 bool lands = links[s].to[u] != dst;
-                CCL_TRY(run_tree(b, b->scatter, from, part, chunk, 0, false, &theirs, err));
-                CCL_TRY(
-                    ccl_i_c2c_cross(b, &links[s], u, 2 * s, chunk, !lands, fmax(own, theirs), err));
+                CCL_TRY(run_tree(b, b->scatter, from, 0, false, &theirs, err));
+                CCL_TRY(ccl_i_c2c_cross(b, &links[s], u, 2 * s, !lands, fmax(own, theirs), err));
                 if (lands)
-                    CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, chunk, dst, err));
+                    CCL_TRY(ccl_i_c2c_sum(b, &links[s], u, 2 * s, dst, err));
                 own = ccl_i_c2c_arrived(b, dst); /* what lands next must not come before */
             }
         }
@@ -433,14 +422,14 @@ static ccl_status_t move_pairs(ccl_i_c2c_t *b, uint32_t i, uint32_t j, uint32_t 
         CCL_TRY(ccl_i_c2c_link_count(b, &link, err));
     }
     for (uint32_t u = 0; u < p.n; u++) {
-        ccl_i_c2c_begin(b, p.src[u]);
+        ccl_i_c2c_begin(b, p.chunk[u], p.part[u], p.src[u]);
         if (!away) {
-            CCL_TRY(run_pair(b, p.src[u], p.dst[u], p.part[u], p.chunk[u], false, err));
+            CCL_TRY(run_pair(b, p.src[u], p.dst[u], false, err));
             continue;
         }
-        CCL_TRY(run_pair(b, p.src[u], link.from[u], p.part[u], p.chunk[u], false, err));
-        CCL_TRY(ccl_i_c2c_cross(b, &link, u, away - 1, p.chunk[u], false, 0, err));
-        CCL_TRY(run_pair(b, link.to[u], p.dst[u], p.part[u], p.chunk[u], true, err));
+        CCL_TRY(run_pair(b, p.src[u], link.from[u], false, err));
+        CCL_TRY(ccl_i_c2c_cross(b, &link, u, away - 1, false, 0, err));
+        CCL_TRY(run_pair(b, link.to[u], p.dst[u], true, err));
     }
     return CCL_OK;
 }

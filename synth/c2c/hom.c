@@ -13,7 +13,9 @@ static const char *const tried[] = {"direct", "hm", "ring"};
 
 typedef struct part {
     const ccl_topology_t *topo;
+    ccl_routes_t *routes;
     const ccl_collective_t *want;
+    const char *inner; /* synthesizer; NULL: the fastest of those that are tried */
     const ccl_synth_options_t *options;
 } part_t;
 
@@ -25,28 +27,23 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 }
 
 /* The fastest schedule of the part, of those that are tried or by the one that is named. */
-static ccl_status_t choose(const ccl_ctx_t *ctx, const ccl_topology_t *part, ccl_routes_t *routes,
-                           const ccl_collective_t *want, const char *inner,
-                           const ccl_synth_options_t *options, ccl_schedule_t **out,
+static ccl_status_t choose(const ccl_ctx_t *ctx, part_t *p, ccl_schedule_t **out,
                            ccl_error_t *err) {
     const char *why_not = NULL;
-    ccl_synth_options_t plain = *options; /* hops go from GPU to GPU */
-    plain.plain = true;
-    options = &plain;
-    const ccl_synth_ops_t *ops = inner ? ccl_synth_find(inner) : NULL;
+    const ccl_synth_ops_t *ops = p->inner ? ccl_synth_find(p->inner) : NULL;
     /* Gather, Scatter and AllToAll send and receive, whatever a library has for the others. */
-    if (inner && !(ops && want->kind == CCL_ALLTOALL && !ops->supports(part, want, &why_not)))
-        return ccl_synthesize(ctx, inner, part, routes, want, options, out, err);
-    part_t p = {part, want, options};
+    if (p->inner &&
+        !(ops && p->want->kind == CCL_ALLTOALL && !ops->supports(p->topo, p->want, &why_not)))
+        return ccl_synthesize(ctx, p->inner, p->topo, p->routes, p->want, p->options, out, err);
     ccl_i_race_t race = {.ctx = ctx,
-                         .topo = part,
-                         .routes = routes,
+                         .topo = p->topo,
+                         .routes = p->routes,
                          .phase = "simulate",
                          .make = make,
                          .in_turn = true, /* synthesizers have threads of their own */
-                         .user = &p,
+                         .user = p,
                          .level = CCL_GRANULARITY_ALGORITHM,
-                         .size_bytes = options->size_bytes};
+                         .size_bytes = p->options->size_bytes};
     ccl_status_t status = ccl_i_race_run(&race, CCL_ARRAY_LEN(tried), err);
     if (status == CCL_OK)
         status = ccl_i_race_take(&race, out, err);
@@ -78,8 +75,8 @@ static ccl_status_t take_hops(const ccl_schedule_t *s, const ccl_i_c2c_cluster_t
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                ccl_routes_t *routes, const ccl_i_c2c_cluster_t *cluster,
+ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_i_cluster_t *whole,
+                                const ccl_i_c2c_cluster_t *cluster,
                                 const ccl_i_c2c_hom_want_t *want,
                                 const ccl_synth_options_t *options, ccl_i_c2c_hom_t *out,
                                 ccl_error_t *err) {
@@ -93,8 +90,8 @@ ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     out->parts = 1;
     if (cluster->nranks == 1)
         return CCL_OK;
-    ccl_status_t status = ccl_i_topology_part(topo, routes, cluster->ranks, cluster->nranks,
-                                              want->sms_share, &part, &why);
+    ccl_status_t status = ccl_i_topology_part(whole->topo, whole->routes, cluster->ranks,
+                                              cluster->nranks, want->sms_share, &part, &why);
     if (status == CCL_ERR_INPUT)
         return ccl_fail(err, CCL_UNSUPPORTED,
                         "the cluster of rank %u does not hang together: %.200s", cluster->ranks[0],
@@ -109,6 +106,7 @@ ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     inner.chunks = 0;
     inner.compose = CCL_COMPOSE_OFF;
     inner.part = true;
+    inner.plain = true; /* hops go from GPU to GPU */
     inner.c2c = (ccl_c2c_options_t){0};
     inner.stats = NULL; /* several are made, few are kept */
     part_routes = ccl_routes_create(part);
@@ -118,8 +116,9 @@ ccl_status_t ccl_i_c2c_hom_init(const ccl_ctx_t *ctx, const ccl_topology_t *topo
     }
     CCL_TRY_GOTO(ccl_collective_create(want->kind, cluster->nranks, 1, want->root, &coll, err),
                  status, end);
-    CCL_TRY_GOTO(choose(ctx, part, part_routes, coll, want->inner, &inner, &schedule, err), status,
-                 end);
+    CCL_TRY_GOTO(
+        choose(ctx, &(part_t){part, part_routes, coll, want->inner, &inner}, &schedule, err),
+        status, end);
     status = take_hops(schedule, cluster, coll->nchunks, out, err);
 end:
     ccl_schedule_destroy(schedule);

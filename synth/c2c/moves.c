@@ -8,7 +8,9 @@
 /* Connections between two border ranks, so that thread blocks fill the NIC and all NICs serve. */
 enum { MOST_LANES = 8 };
 
-void ccl_i_c2c_begin(ccl_i_c2c_t *b, uint32_t source) {
+void ccl_i_c2c_begin(ccl_i_c2c_t *b, uint32_t chunk, uint32_t part, uint32_t source) {
+    b->chunk = chunk;
+    b->part = part;
     b->serial++;
     if (source != CCL_NONE) {
         b->stamp[source] = b->serial;
@@ -31,9 +33,8 @@ ccl_status_t ccl_i_c2c_add(ccl_i_c2c_t *b, ccl_transfer_t t, double key, double 
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t index,
-                           uint32_t chunk, double base, bool end, double *end_out,
-                           ccl_error_t *err) {
+ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t index, double base,
+                           bool end, double *end_out, ccl_error_t *err) {
     double span = b->sequential ? 1 : (end ? 0.5 : 1.0) / hom->nsteps, last = base;
     if (!hom->nchunks) {
         *end_out = base;
@@ -42,9 +43,13 @@ ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t 
     for (uint32_t i = hom->first[index]; i < hom->first[index + 1]; i++) {
         const ccl_i_c2c_hop_t *h = &hom->hops[i];
         double key = base + h->step * span;
-        ccl_transfer_t t = {
-            h->src,    h->dst,     chunk, 0, (uint16_t)(h->channel + (end ? b->end_channels : 0)),
-            h->reduce, end ? 2 : 0};
+        ccl_transfer_t t = {h->src,
+                            h->dst,
+                            b->chunk,
+                            0,
+                            (uint16_t)(h->channel + (end ? b->end_channels : 0)),
+                            h->reduce,
+                            end ? 2 : 0};
         if (!ccl_grow(&b->moves, &b->cap, b->nmoves + 1, sizeof *b->moves))
             return ccl_fail_nomem(err);
         b->moves[b->nmoves++] = (ccl_i_c2c_move_t){key, t};
@@ -79,9 +84,8 @@ static double pace(const ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint32_t 
 }
 
 ccl_status_t ccl_i_c2c_cross(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint32_t i,
-                             uint32_t step, uint32_t chunk, bool reduce, double ready,
-                             ccl_error_t *err) {
-    ccl_transfer_t t = {link->from[i], link->to[i], chunk, 0, 0, reduce, 1};
+                             uint32_t step, bool reduce, double ready, ccl_error_t *err) {
+    ccl_transfer_t t = {link->from[i], link->to[i], b->chunk, 0, 0, reduce, 1};
     double slot =
         b->sequential ? b->start_steps + step : step + (double)link->index[i] / link->count[i];
     CCL_TRY(lane_of(b, t.src, t.dst, link->index[i], &t.channel, err));
@@ -89,8 +93,8 @@ ccl_status_t ccl_i_c2c_cross(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint3
 }
 
 ccl_status_t ccl_i_c2c_sum(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint32_t i, uint32_t step,
-                           uint32_t chunk, uint32_t keeper, ccl_error_t *err) {
-    ccl_transfer_t t = {link->to[i], keeper, chunk, 0, (uint16_t)b->sum_channel, 1, 1};
+                           uint32_t keeper, ccl_error_t *err) {
+    ccl_transfer_t t = {link->to[i], keeper, b->chunk, 0, (uint16_t)b->sum_channel, 1, 1};
     double slot = b->sequential ? b->start_steps + step + 1 : 0;
     return ccl_i_c2c_add(b, t, slot, pace(b, link, i), err);
 }

@@ -29,6 +29,7 @@ typedef struct ccl_i_c2c {
     uint32_t end_channels;           /* end collectives run on channels higher by this */
     uint32_t sum_channel;            /* hops from where data lands to where it is reduced */
     uint32_t start_steps, c2c_steps; /* of a sequential schedule */
+    uint32_t chunk, part;            /* the chunk in hand, its number in its block */
     double *arrived;                 /* [nranks] of the chunk in hand */
     uint32_t *stamp, serial;
     ccl_i_c2c_move_t *moves;
@@ -43,23 +44,21 @@ typedef struct ccl_i_c2c_link {
     uint32_t *index, *count; /* [n] among those that leave `from` */
 } ccl_i_c2c_link_t;
 
-/** Rank's moves of another chunk follow; it is at `source` (CCL_NONE: at its contributors). */
-void ccl_i_c2c_begin(ccl_i_c2c_t *b, uint32_t source);
+/** Moves of another chunk follow; it is at rank `source` (CCL_NONE: at its contributors). */
+void ccl_i_c2c_begin(ccl_i_c2c_t *b, uint32_t chunk, uint32_t part, uint32_t source);
 double ccl_i_c2c_arrived(const ccl_i_c2c_t *b, uint32_t rank);
 /** A move no earlier than `key`, nor than its chunk's arrival. @param span that it takes. */
 ccl_status_t ccl_i_c2c_add(ccl_i_c2c_t *b, ccl_transfer_t t, double key, double span,
                            ccl_error_t *err);
 /** A collective's moves of its chunk `index`, from `base` on. @param end_out when it is over. */
-ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t index,
-                           uint32_t chunk, double base, bool end, double *end_out,
-                           ccl_error_t *err);
+ccl_status_t ccl_i_c2c_run(ccl_i_c2c_t *b, const ccl_i_c2c_hom_t *hom, uint32_t index, double base,
+                           bool end, double *end_out, ccl_error_t *err);
 /** From border to border in c2c step `step`, the i-th of a link. @param ready not before. */
 ccl_status_t ccl_i_c2c_cross(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint32_t i,
-                             uint32_t step, uint32_t chunk, bool reduce, double ready,
-                             ccl_error_t *err);
+                             uint32_t step, bool reduce, double ready, ccl_error_t *err);
 /** What has landed is added where the sum is. */
 ccl_status_t ccl_i_c2c_sum(ccl_i_c2c_t *b, const ccl_i_c2c_link_t *link, uint32_t i, uint32_t step,
-                           uint32_t chunk, uint32_t keeper, ccl_error_t *err);
+                           uint32_t keeper, ccl_error_t *err);
 /** When end collectives may start. */
 double ccl_i_c2c_end_base(const ccl_i_c2c_t *b, double arrived);
 

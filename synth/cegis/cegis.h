@@ -176,17 +176,21 @@ typedef struct ccl_i_cegis_run {
 } ccl_i_cegis_run_t;
 void ccl_i_cegis_run_fini(ccl_i_cegis_run_t *run);
 
+/** What is searched for. */
+typedef struct ccl_i_cegis_ask {
+    const ccl_i_cegis_problem_t *p;
+    const ccl_i_cegis_plan_t *start;
+    uint32_t nsteps;
+    uint64_t effort; /* the solver's own count of work (Z3's rlimit) that may be spent: the same on
+                        every machine. 0: no limit */
+    double time_left_s; /* 0: no limit */
+} ccl_i_cegis_ask_t;
 /**
  * Counterexample-guided search for a plan of `nsteps` steps from a plan of more (algorithm 1), in a
  * child process.
- *
- * @param effort       the solver's own count of work (Z3's rlimit) that may be spent: the same on
- *                     every machine. 0: no limit.
- * @param time_left_s  0: no limit.
  */
-ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_problem_t *p,
-                                const ccl_i_cegis_plan_t *start, uint32_t nsteps, uint64_t effort,
-                                double time_left_s, ccl_i_cegis_run_t *run, ccl_error_t *err);
+ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_ask_t *ask,
+                                ccl_i_cegis_run_t *run, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- cegis_solve.c */
 

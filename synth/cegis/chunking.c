@@ -25,14 +25,13 @@ uint32_t ccl_i_chunking_fit(double tau_ref_s, double alpha_s, double Bps, uint32
     return (uint32_t)fmin(n, MOST);
 }
 
-static double gamma_of(const ccl_i_exchange_t *x, const ccl_i_hop_t *hop, bool reduce,
-                       bool reversed) {
-    return reduce ? 1 / ccl_model_gpu(x->topo, reversed ? hop->src : hop->dst).reduce_rate_Bps : 0;
+static double gamma_of(const ccl_i_exchange_t *x, const ccl_i_hop_t *hop, bool reduce) {
+    return reduce ? 1 / ccl_model_gpu(x->topo, hop->src).reduce_rate_Bps : 0; /* reversed */
 }
 
 ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *x,
-                                 double chunk_bytes, double tau_ref_s, double stretch, bool ceiling,
-                                 bool reduce, bool reversed, ccl_error_t *err) {
+                                 double chunk_bytes, ccl_i_chunking_step_t step, bool reduce,
+                                 ccl_error_t *err) {
     memset(out, 0, sizeof *out);
     ccl_arena_init(&out->arena);
     out->hop_tau_s = ccl_arena_alloc(&out->arena, x->nhops + (size_t)1, sizeof(double));
@@ -49,11 +48,11 @@ ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *
         !out->hop_fixed_s || !fixed_s || !times)
         return ccl_fail_nomem(err);
     out->chunk_bytes = chunk_bytes;
-    out->ceiling = ceiling;
+    out->ceiling = step.ceiling;
     out->reduce = reduce;
     for (uint32_t h = 0; h < x->nhops; h++) {
         const ccl_i_hop_t *hop = &x->hops[h];
-        double hop_fixed_s = hop->alpha_s + chunk_bytes * gamma_of(x, hop, reduce, reversed);
+        double hop_fixed_s = hop->alpha_s + chunk_bytes * gamma_of(x, hop, reduce);
         out->hop_fixed_s[h] = hop_fixed_s;
         out->hop_tau_s[h] = hop_fixed_s + chunk_bytes / hop->link_Bps;
         double lane_s = hop_fixed_s + chunk_bytes * hop->lanes / hop->link_Bps;
@@ -65,19 +64,19 @@ ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *
             times[r] = x->uses[u].times > times[r] ? x->uses[u].times : times[r];
         }
     }
-    out->stretch = tau_ref_s > 0 ? 0 : stretch;
-    out->tau_ref_s = tau_ref_s > 0 ? tau_ref_s : stretch * out->slowest_s;
+    out->stretch = step.tau_ref_s > 0 ? 0 : step.stretch;
+    out->tau_ref_s = step.tau_ref_s > 0 ? step.tau_ref_s : step.stretch * out->slowest_s;
     for (uint32_t h = 0; h < x->nhops; h++) {
         const ccl_i_hop_t *hop = &x->hops[h];
         out->hop_chunks[h] =
             ccl_i_chunking_fit(out->tau_ref_s, hop->alpha_s, hop->link_Bps, hop->lanes, chunk_bytes,
-                               gamma_of(x, hop, reduce, reversed), ceiling);
+                               gamma_of(x, hop, reduce), step.ceiling);
     }
     for (uint32_t r = 0; r < x->nresources; r++) {
         const ccl_i_resource_t *res = &x->resources[r];
         uint32_t lanes = res->link != CCL_NONE ? x->topo->links[res->link].lanes : 1;
         uint32_t fit = ccl_i_chunking_fit(out->tau_ref_s, fixed_s[r], res->Bps, lanes, chunk_bytes,
-                                          0, ceiling);
+                                          0, step.ceiling);
         out->resource_tau_s[r] = fixed_s[r] + chunk_bytes / res->Bps;
         out->resource_chunks[r] = fit > times[r] ? fit : times[r];
     }

@@ -30,13 +30,19 @@ typedef struct ccl_i_chunking {
  */
 uint32_t ccl_i_chunking_fit(double tau_ref_s, double alpha_s, double Bps, uint32_t lanes,
                             double chunk_bytes, double gamma_s, bool ceiling);
+/** How long a step is, and how many chunks fit. */
+typedef struct ccl_i_chunking_step {
+    double tau_ref_s; /* 0: `stretch` times the slowest hop's tau */
+    double stretch;
+    bool ceiling; /* the paper's rounding */
+} ccl_i_chunking_step_t;
 /**
- * @param tau_ref_s  length of a step, 0: `stretch` times the slowest hop's tau.
- * @param reduce     receivers add: tau grows by chunk_bytes times gamma.
+ * @param reduce  receivers add, and hops are those of the reversed tree: tau grows by chunk_bytes
+ *                times gamma.
  */
 ccl_status_t ccl_i_chunking_init(ccl_i_chunking_t *out, const ccl_i_exchange_t *x,
-                                 double chunk_bytes, double tau_ref_s, double stretch, bool ceiling,
-                                 bool reduce, bool reversed, ccl_error_t *err);
+                                 double chunk_bytes, ccl_i_chunking_step_t step, bool reduce,
+                                 ccl_error_t *err);
 /** Hops, links and groups that are alike, for people. */
 ccl_status_t ccl_i_chunking_explain(const ccl_i_chunking_t *chunking, const ccl_i_exchange_t *x,
                                     ccl_chunk_capacities_t **out, ccl_error_t *err);

@@ -7,6 +7,35 @@
 
 /** Plans of one run at most. */
 #define CCL_I_CEGIS_PLANS 26
+/** Of them those with steps of other lengths. */
+#define CCL_I_CEGIS_OTHERS 5
+
+/*
+ * How much is made and simulated. Work is in transfers (slices of transports) of simulations.
+ * bench/cases/synth_small.c and synth_allgather.c run it.
+ */
+typedef struct ccl_i_cegis_policy {
+    double size;          /* bytes, where the user gives none */
+    double transfers;     /* of a schedule: twice as many slices gain less than 1 % there, and cost
+                             every user of it twice the time */
+    double trees;         /* of a plan in more cuts than needed */
+    double other_worth;   /* part of the best time below which another length of a step is taken */
+    double other_latency; /* part of a shard's time on the slowest hop that latency must have:
+                             below, load decides, which no length of a step changes */
+    double other_rough;   /* times the best estimate up to which other lengths are simulated */
+    double other_work;    /* part of all work that they get beside the others */
+    double rival_work;    /* the same, of a plan as it was before Z3 changed it */
+    double pair_work;     /* work to choose cuts, slices and connections, for each pair of ranks: */
+    double least_work[2]; /* at least (one way; up and down), */
+    double work;          /* at most */
+    double shares;        /* no first try costs more than 1 / this of all work */
+    double least_factor;  /* factor by which a round lowers expected work, at least */
+    double near;          /* times the best estimate up to which cuts are simulated */
+    double rough;         /* the same, of at most half as many cuts as the best one, on GPUs whose
+                             thread blocks count, which the estimate does not */
+    double margin;        /* part of the time by which a later trial must be faster */
+} ccl_i_cegis_policy_t;
+extern const ccl_i_cegis_policy_t ccl_i_cegis_policy;
 
 /** One direction: trees that copies go down, or that reductions come up. */
 typedef struct ccl_i_cegis_side {
@@ -81,6 +110,24 @@ typedef struct ccl_i_cegis_job {
     ccl_i_cegis_trial_t *best;   /* the fastest so far, whose schedule is the race's */
     ccl_arena_t arena;
 } ccl_i_cegis_job_t;
+
+/** Root of the cut of a chunk. */
+uint32_t ccl_i_cegis_root(const ccl_i_cegis_job_t *c, uint32_t chunk, uint32_t cut);
+/** Bytes of the run. */
+double ccl_i_cegis_size(const ccl_i_cegis_job_t *c);
+/** Exchange and capacities of a side, and its chunks. */
+ccl_status_t ccl_i_cegis_discretise(ccl_i_cegis_job_t *c, ccl_i_cegis_side_t *side,
+                                    ccl_error_t *err);
+/** Plans for one and for more cuts of a chunk (c->cut); the solver works on the first. */
+ccl_status_t ccl_i_cegis_cuts(ccl_i_cegis_job_t *c, ccl_error_t *err);
+/** A plan that was set aside is the one in hand (pointers inside it point to c->sides). */
+void ccl_i_cegis_take(ccl_i_cegis_job_t *c, uint32_t i);
+void ccl_i_cegis_side_fini(ccl_i_cegis_side_t *side);
+
+/** Before ccl_i_cegis_choose(); c->race is for ccl_i_race_fini(). */
+void ccl_i_cegis_race_init(ccl_i_cegis_job_t *c);
+/** Cuts, slices and connections: the best cuts as estimated are lowered and simulated. */
+ccl_status_t ccl_i_cegis_choose(ccl_i_cegis_job_t *c, ccl_error_t *err);
 
 /**
  * Connections of the plan in hand (c->sides), no more than thread blocks allow; where both sides

@@ -215,8 +215,8 @@ static ccl_status_t repair(solver_t *s, uint32_t steps, ccl_i_cegis_answer_t *an
         (s->task->deadline_s > 0 && left_s <= 0))
         return CCL_OK;
     uint64_t effort = s->task->solved || s->effort < s->trial ? s->effort : s->trial;
-    ccl_status_t status =
-        ccl_i_cegis_search(s->task->ctx, s->p, s->best, steps, effort, left_s, &run, &why);
+    const ccl_i_cegis_ask_t ask = {s->p, s->best, steps, effort, left_s};
+    ccl_status_t status = ccl_i_cegis_search(s->task->ctx, &ask, &run, &why);
     if (status == CCL_ERR_NOMEM || status == CCL_UNSUPPORTED) {
         ccl_log(s->task->ctx, CCL_LOG_INFO, "cegis", "a search for %u steps was dropped: %s", steps,
                 why.text);

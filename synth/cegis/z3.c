@@ -337,12 +337,15 @@ static ccl_status_t search(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err)
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_problem_t *p,
-                                const ccl_i_cegis_plan_t *start, uint32_t nsteps, uint64_t effort,
-                                double time_left_s, ccl_i_cegis_run_t *run, ccl_error_t *err) {
-    search_t s = {
-        .p = p, .start = start, .nsteps = nsteps, .effort = effort, .endless = effort == 0};
-    ccl_child_limits_t limits = {time_left_s, 0, "cegis"};
+ccl_status_t ccl_i_cegis_search(const ccl_ctx_t *ctx, const ccl_i_cegis_ask_t *ask,
+                                ccl_i_cegis_run_t *run, ccl_error_t *err) {
+    const uint64_t effort = ask->effort;
+    search_t s = {.p = ask->p,
+                  .start = ask->start,
+                  .nsteps = ask->nsteps,
+                  .effort = effort,
+                  .endless = effort == 0};
+    ccl_child_limits_t limits = {ask->time_left_s, 0, "cegis"};
     ccl_child_answer_t answer;
     memset(run, 0, sizeof *run);
     run->answer = CCL_I_CEGIS_UNKNOWN;

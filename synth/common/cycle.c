@@ -192,12 +192,12 @@ static ccl_status_t try_width(search_t *s, double width, bool shuffle, uint32_t 
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t end, bool cycle,
-                             double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
-                             ccl_error_t *err) {
+ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, const ccl_i_path_want_t *want, uint32_t *path,
+                             double *bottleneck_out, ccl_error_t *err) {
+    bool cycle = want->cycle;
     uint32_t m = g->m;
     size_t mm = (size_t)m * m;
-    search_t s = {.g = g, .start = start, .end = end, .cycle = cycle, .path = path};
+    search_t s = {.g = g, .start = want->start, .end = want->end, .cycle = cycle, .path = path};
     double *widths = malloc((mm + 1) * sizeof *widths);
     uint32_t *walk = malloc(2 * (size_t)m * sizeof *walk);
     uint32_t *count = calloc(2 * ((size_t)m + 2), sizeof *count);
@@ -212,22 +212,23 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *g, uint32_t start, uint32_t en
         goto end;
     }
     uint32_t nwidths = thresholds(g, widths);
-    ccl_rng_init(&s.rng, variant + 1);
+    ccl_rng_init(&s.rng, want->variant + 1);
     for (uint32_t i = 0; i < nwidths; i++) {
-        if (widths[i] > most * (1 + 1e-9))
+        if (widths[i] > want->most * (1 + 1e-9))
             continue;
         make_adjacency(&s, widths[i]);
         if (!all_reached(&s, false) || (cycle && !all_reached(&s, true)))
             continue; /* no path this wide */
         bool found;
-        CCL_TRY_GOTO(try_width(&s, widths[i], variant > 0, walk, count, &found, err), status, end);
+        CCL_TRY_GOTO(try_width(&s, widths[i], want->variant > 0, walk, count, &found, err), status,
+                     end);
         if (found) {
             *bottleneck_out = m > 1 ? narrowest(g, path, cycle) : widths[i];
             break;
         }
     }
     if (m == 1)
-        path[0] = start;
+        path[0] = want->start;
 end:
     free(widths);
     free(walk);

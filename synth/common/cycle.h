@@ -11,18 +11,22 @@ typedef struct ccl_i_graph {
     double *weight; /* [m][m] */
 } ccl_i_graph_t;
 
+/** Which path is wanted. */
+typedef struct ccl_i_path_want {
+    uint32_t start, end; /* CCL_NONE: any */
+    bool cycle;          /* the ends are one: m edges */
+    uint64_t variant;    /* 0: natural order first; else another of the equal answers */
+    double most;         /* what no path can be wider than (INFINITY: not known) */
+} ccl_i_path_want_t;
+
 /**
- * A path over all nodes from `start` to `end` (CCL_NONE: any; equal ends: a cycle, m edges) whose
- * narrowest edge is as wide as the search finds.
+ * A path over all nodes whose narrowest edge is as wide as the search finds.
  *
- * @param most  what no path can be wider than (INFINITY: not known); saves looking for it.
- * @param variant  0: natural order first; else another of the equal answers (seeds the search).
  * @param path  [m] nodes; a cycle does not repeat the start.
  * @param bottleneck_out  its narrowest edge; 0: none was found.
  */
-ccl_status_t ccl_i_path_find(const ccl_i_graph_t *graph, uint32_t start, uint32_t end, bool cycle,
-                             double most, uint64_t variant, uint32_t *path, double *bottleneck_out,
-                             ccl_error_t *err);
+ccl_status_t ccl_i_path_find(const ccl_i_graph_t *graph, const ccl_i_path_want_t *want,
+                             uint32_t *path, double *bottleneck_out, ccl_error_t *err);
 /** Most nodes of a graph for ccl_i_path_small(): time and room double with each. */
 #define CCL_I_SMALL_GRAPH 10
 
@@ -30,9 +34,8 @@ ccl_status_t ccl_i_path_find(const ccl_i_graph_t *graph, uint32_t start, uint32_
  * The same exactly, and of the widest paths the one with the least sum of 1 / weight: over edges
  * that have most left.
  */
-ccl_status_t ccl_i_path_small(const ccl_i_graph_t *graph, uint32_t start, uint32_t end, bool cycle,
-                              uint64_t variant, uint32_t *path, double *bottleneck_out,
-                              ccl_error_t *err);
+ccl_status_t ccl_i_path_small(const ccl_i_graph_t *graph, const ccl_i_path_want_t *want,
+                              uint32_t *path, double *bottleneck_out, ccl_error_t *err);
 /**
  * A closed walk over all nodes, as few of them twice as the search finds: a long cycle grown by
  * insertion, with detours to what is left. @param walk  room for 2 m. @param len_out 0: none.

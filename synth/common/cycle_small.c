@@ -97,11 +97,10 @@ static void name_nodes(table_t *t, uint32_t start, uint32_t end, uint64_t varian
     }
 }
 
-ccl_status_t ccl_i_path_small(const ccl_i_graph_t *g, uint32_t start, uint32_t end, bool cycle,
-                              uint64_t variant, uint32_t *path, double *bottleneck_out,
-                              ccl_error_t *err) {
+ccl_status_t ccl_i_path_small(const ccl_i_graph_t *g, const ccl_i_path_want_t *want, uint32_t *path,
+                              double *bottleneck_out, ccl_error_t *err) {
     size_t cells = (size_t)g->m << g->m;
-    table_t t = {.g = g, .m = g->m, .end = CCL_NONE, .cycle = cycle};
+    table_t t = {.g = g, .m = g->m, .end = CCL_NONE, .cycle = want->cycle};
     t.cost = malloc(cells * sizeof *t.cost);
     t.before = malloc(cells);
     if (!t.cost || !t.before) {
@@ -109,7 +108,7 @@ ccl_status_t ccl_i_path_small(const ccl_i_graph_t *g, uint32_t start, uint32_t e
         free(t.before);
         return ccl_fail_nomem(err);
     }
-    name_nodes(&t, start, end, variant);
+    name_nodes(&t, want->start, want->end, want->variant);
     *bottleneck_out = 0;
     for (double width = next_width(g, INFINITY); width > 0; width = next_width(g, t.threshold)) {
         t.threshold = width * (1 - 1e-9);

@@ -6,7 +6,7 @@
 #ifndef CCL_SYNTH_EXCHANGE_H
 #define CCL_SYNTH_EXCHANGE_H
 
-#include "synth/synth.h"
+#include "synth/common/asked.h"
 
 /** Most equal routes of a pair that become hops of their own. */
 #define CCL_I_EXCHANGE_ROUTES 32u

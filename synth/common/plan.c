@@ -79,13 +79,13 @@ static int by_step(const void *a, const void *b) {
     return x->dst < y->dst ? -1 : x->dst > y->dst;
 }
 
-static ccl_status_t emit(planner_t *p, uint32_t src, uint32_t dst, uint32_t key, uint32_t channel,
-                         uint32_t chunk, bool up, ccl_error_t *err) {
+static ccl_status_t emit(planner_t *p, ccl_transfer_t t, bool up, ccl_error_t *err) {
+    uint32_t src = t.src, dst = t.dst, key = t.step;
     if (p->stamp[dst] == p->serial)
         return CCL_OK; /* reached before, as a relay */
     if (p->stamp[src] != p->serial)
         return ccl_fail(err, CCL_ERR_INTERNAL, "%s: chunk %u leaves rank %u before it is there",
-                        p->plan->name, chunk, src);
+                        p->plan->name, t.chunk, src);
     /* Not before it came; and time-reversed, a rank that adds nothing of its own takes the first
        arrival as a copy, so its arrivals must not be simultaneous. */
     key = key > p->got_key[src] ? key : p->got_key[src];
@@ -96,7 +96,8 @@ static ccl_status_t emit(planner_t *p, uint32_t src, uint32_t dst, uint32_t key,
         return ccl_fail(err, CCL_ERR_INPUT, "%s: too many steps", p->plan->name);
     if (!ccl_grow(&p->transfers, &p->cap, p->ntransfers + 1, sizeof *p->transfers))
         return ccl_fail_nomem(err);
-    p->transfers[p->ntransfers++] = (ccl_transfer_t){src, dst, chunk, key, (uint16_t)channel, 0, 0};
+    t.step = key;
+    p->transfers[p->ntransfers++] = t;
     p->last_send[src] = key;
     p->stamp[dst] = p->serial;
     p->got_key[dst] = key + 1;
@@ -169,9 +170,14 @@ static ccl_status_t add_tree(planner_t *p, const ccl_i_want_t *want, uint32_t ch
         }
         bool sum = !want->up && p->coll->chunks[chunk].reduced;
         uint32_t channel = e->channel + (sum ? p->plan->down_channels : 0);
-        for (uint32_t h = 0; h < hops; h++)
-            CCL_TRY(emit(p, p->path[h], p->path[h + 1], (e->step << SUB_BITS) + h, channel, chunk,
-                         want->up, err));
+        for (uint32_t h = 0; h < hops; h++) {
+            ccl_transfer_t t = {.src = p->path[h],
+                                .dst = p->path[h + 1],
+                                .chunk = chunk,
+                                .step = (e->step << SUB_BITS) + h,
+                                .channel = (uint16_t)channel};
+            CCL_TRY(emit(p, t, want->up, err));
+        }
     }
     if (p->ntransfers > first)
         settle_tree(p, first, want);

@@ -5,7 +5,7 @@
 #ifndef CCL_SYNTH_PLAN_H
 #define CCL_SYNTH_PLAN_H
 
-#include "synth/synth.h"
+#include "synth/common/asked.h"
 
 /** Most channels a baseline takes by itself (NCCL's MAXCHANNELS is 32 as well). */
 #define CCL_I_MAX_AUTO_CHANNELS 32u
@@ -166,42 +166,35 @@ void ccl_i_rings_fini(ccl_i_rings_t *rings);
 
 /* ---------------------------------------------------------------- time (timed.c) */
 
-/**
- * What a schedule takes, simulated with a thread block for each connection at a level.
- * @param routes    of the topology, used by nobody else meanwhile; NULL: made for the call.
- * @param time_out  INFINITY where it does not fit a GPU's thread blocks or cannot finish: another
- *                  schedule may do.
- */
-ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                 double size_bytes, ccl_granularity_t level, double *time_out,
-                                 ccl_error_t *err);
-/**
- * The same with each of the cluster's protocols.
- * @param protocols  bits by ccl_protocol_t: those wanted.
- * @param times_out  [CCL_PROTOCOLS] INFINITY also where it is not wanted or the cluster lacks it.
- */
-ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, double size_bytes, unsigned protocols,
-                             ccl_granularity_t level, double *times_out, ccl_error_t *err);
-/** The same with the fastest of them. */
-ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                  double size_bytes, ccl_granularity_t level, double *time_out,
-                                  ccl_error_t *err);
-/** How a run is timed with Simple, and what came of it. */
+/** How a run is timed, and what came of it. */
 typedef struct ccl_i_timing {
     double size_bytes;
     ccl_granularity_t level;
-    double give_up_s; /**< slower runs are ended early; 0: none */
-    double time_s;    /**< INFINITY: as ccl_i_time_schedule(), or slower than give_up_s */
-    bool gave_up;     /**< the latter */
-    double work;      /**< what that cost, in transfers of a plain run: from what was counted, not
-                           from a clock, so the same on every machine */
+    double give_up_s;   /**< slower runs are ended early; 0: none */
+    unsigned protocols; /**< of ccl_i_time_each(): bits by ccl_protocol_t */
+    double time_s;      /**< INFINITY where it does not fit a GPU's thread blocks or cannot finish
+                             (another schedule may do), or is slower than give_up_s */
+    bool gave_up;       /**< the latter */
+    double work;        /**< what that cost, in transfers of a plain run: from what was counted, not
+                             from a clock, so the same on every machine */
 } ccl_i_timing_t;
-/** As ccl_i_time_schedule(). */
-ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      ccl_i_timing_t *timing, ccl_error_t *err);
+/**
+ * What a schedule takes, simulated with Simple and a thread block for each connection.
+ * @param routes  of the topology, used by nobody else meanwhile; NULL: made for the call.
+ */
+ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                 ccl_i_timing_t *timing, ccl_error_t *err);
+/**
+ * The same with each of the protocols.
+ * @param times_out  [CCL_PROTOCOLS] INFINITY also where it is not wanted or the cluster lacks it.
+ */
+ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                             const ccl_schedule_t *schedule, ccl_i_timing_t *timing,
+                             double *times_out, ccl_error_t *err);
+/** The same with the fastest of all that the cluster has. */
+ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                  ccl_i_timing_t *timing, ccl_error_t *err);
 
 #endif

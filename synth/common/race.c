@@ -80,8 +80,8 @@ static ccl_status_t time_one(const ccl_i_race_t *race, uint32_t index, const ccl
         ccl_i_timing_t timing = {.size_bytes = race->size_bytes,
                                  .level = race->level,
                                  .give_up_s = race->limit_s < INFINITY ? race->limit_s : 0};
-        status = ccl_i_time_schedule_work(with->ctx, race->topo, with->routes, r->schedule, &timing,
-                                          &why);
+        status =
+            ccl_i_time_schedule(with->ctx, race->topo, with->routes, r->schedule, &timing, &why);
         r->time_s = timing.time_s;
         r->work = timing.work;
         r->gave_up = timing.gave_up;

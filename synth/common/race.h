@@ -61,7 +61,7 @@ typedef struct ccl_i_race {
                          ccl_schedule_t **out, ccl_error_t *err);
     bool in_turn; /**< make all of a round on the calling thread, with all of ctx; then simulate */
     /**
-     * Time candidate `index`. CCL_UNSUPPORTED: it does not fit. NULL: ccl_i_time_schedule_work() at
+     * Time candidate `index`. CCL_UNSUPPORTED: it does not fit. NULL: ccl_i_time_schedule() at
      * `level` and `size_bytes`.
      */
     ccl_status_t (*time)(void *user, uint32_t index, const ccl_i_racer_t *with,

@@ -200,11 +200,9 @@ static void make_graph(maker_t *m, uint32_t server, uint32_t channel) {
 /* In m->path: the first that the search finds, or where rings are packed the emptiest. */
 static ccl_status_t find_path(maker_t *m, uint32_t start, uint32_t end, bool cycle, double most_Bps,
                               double *width_out, ccl_error_t *err) {
-    uint64_t variant = m->how.variant;
-    if (m->how.packed)
-        return ccl_i_path_small(&m->graph, start, end, cycle, variant, m->path, width_out, err);
-    return ccl_i_path_find(&m->graph, start, end, cycle, most_Bps, variant, m->path, width_out,
-                           err);
+    ccl_i_path_want_t want = {start, end, cycle, m->how.variant, most_Bps};
+    return (m->how.packed ? ccl_i_path_small : ccl_i_path_find)(&m->graph, &want, m->path,
+                                                                width_out, err);
 }
 
 /* Entry, the others in order, exit: hops without a route will be relayed. */
@@ -252,17 +250,21 @@ static ccl_status_t inner_width(maker_t *m, uint32_t server, uint32_t entry, uin
     if (ccl_i_cluster_gpus(c, server) < 2)
         return CCL_OK;
     make_graph(m, server, channel);
-    return ccl_i_path_find(&m->graph, c->local[entry], c->local[exit], false, INFINITY, 0, m->path,
-                           out, err);
+    ccl_i_path_want_t want = {c->local[entry], c->local[exit], false, 0, INFINITY};
+    return ccl_i_path_find(&m->graph, &want, m->path, out, err);
 }
 
 /*
- * The exit of server s and entry of server t with most left. Ties: the exit that leaves the widest
- * path inside s, then GPUs in turn by channel, entry and exit at the same place (a rail).
+ * x[s]: the exit of server s and entry of the next server t with most left. Ties: the exit that
+ * leaves the widest path inside s, then GPUs in turn by channel, entry and exit at the same place
+ * (a rail).
  */
-static ccl_status_t cross(maker_t *m, uint32_t s, uint32_t t, uint32_t entry_s, uint32_t exit_t,
-                          uint32_t channel, crossing_t *out, ccl_error_t *err) {
+static ccl_status_t cross(maker_t *m, uint32_t s, uint32_t channel, crossing_t *x,
+                          ccl_error_t *err) {
     const ccl_i_cluster_t *c = m->c;
+    crossing_t *out = &x[s];
+    uint32_t t = (s + 1) % c->nservers;
+    uint32_t entry_s = s ? x[s - 1].entry : CCL_NONE, exit_t = t == 0 ? x[0].exit : CCL_NONE;
     uint32_t gs = ccl_i_cluster_gpus(c, s), gt = ccl_i_cluster_gpus(c, t);
     double best = -1, best_inner = -1;
     for (uint32_t i = 0; i < gs; i++) {
@@ -355,10 +357,8 @@ static ccl_status_t ring_of_servers(maker_t *m, uint32_t channel, uint32_t *walk
     if (!x)
         return ccl_fail_nomem(err);
     for (uint32_t s = 0; s < ns && status == CCL_OK; s++) {
-        uint32_t t = (s + 1) % ns;
         x[s] = (crossing_t){CCL_NONE, CCL_NONE, 0};
-        status = cross(m, s, t, s ? x[s - 1].entry : CCL_NONE, t == 0 ? x[0].exit : CCL_NONE,
-                       channel, &x[s], err);
+        status = cross(m, s, channel, x, err);
         if (status == CCL_OK)
             load(m, x[s].exit, x[s].entry, channel, 1);
     }

@@ -44,45 +44,34 @@ static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     return status;
 }
 
-ccl_status_t ccl_i_time_schedule_work(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                      ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                      ccl_i_timing_t *timing, ccl_error_t *err) {
+ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                                 ccl_i_timing_t *timing, ccl_error_t *err) {
     return time_proto(ctx, topo, routes, schedule, NULL, timing, err);
 }
 
-ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                 ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                 double size_bytes, ccl_granularity_t level, double *time_out,
-                                 ccl_error_t *err) {
-    ccl_i_timing_t timing = {.size_bytes = size_bytes, .level = level};
-    ccl_status_t status = time_proto(ctx, topo, routes, schedule, NULL, &timing, err);
-    *time_out = timing.time_s;
-    return status;
-}
-
 ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                             const ccl_schedule_t *schedule, double size_bytes, unsigned protocols,
-                             ccl_granularity_t level, double *times_out, ccl_error_t *err) {
-    ccl_i_timing_t timing = {.size_bytes = size_bytes, .level = level};
+                             const ccl_schedule_t *schedule, ccl_i_timing_t *timing,
+                             double *times_out, ccl_error_t *err) {
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         times_out[k] = INFINITY;
-        if (!(protocols >> k & 1) || (k > 0 && !ccl_model_has_protocol(topo, proto)))
+        if (!(timing->protocols >> k & 1) || (k > 0 && !ccl_model_has_protocol(topo, proto)))
             continue;
-        CCL_TRY(time_proto(ctx, topo, routes, schedule, proto, &timing, err));
-        times_out[k] = timing.time_s;
+        CCL_TRY(time_proto(ctx, topo, routes, schedule, proto, timing, err));
+        times_out[k] = timing->time_s;
     }
     return CCL_OK;
 }
 
 ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                   ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                                  double size_bytes, ccl_granularity_t level, double *time_out,
-                                  ccl_error_t *err) {
+                                  ccl_i_timing_t *timing, ccl_error_t *err) {
     double times[CCL_PROTOCOLS];
-    CCL_TRY(ccl_i_time_each(ctx, topo, routes, schedule, size_bytes, UINT_MAX, level, times, err));
-    *time_out = INFINITY;
+    timing->protocols = UINT_MAX;
+    CCL_TRY(ccl_i_time_each(ctx, topo, routes, schedule, timing, times, err));
+    timing->time_s = INFINITY;
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
-        *time_out = fmin(*time_out, times[k]);
+        timing->time_s = fmin(timing->time_s, times[k]);
     return CCL_OK;
 }

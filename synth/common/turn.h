@@ -66,12 +66,10 @@ bool ccl_i_turn_copied(const ccl_collective_t *want);
  * ccl_i_turn_roots, one chunk of as many as there are ranks each. Collectives without reduction
  * are planned as they are. AllReduce asks twice, with half of a time limit each.
  *
- * @param want  ccl_i_turn_copied(), or a collective of one-source chunks.
+ * @param asked  for ccl_i_turn_copied(), or a collective of one-source chunks.
  * @par Source  SCCL (PPoPP 2021), section 3.5: reductions by inversion.
  */
-ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_collective_t *want,
-                               const ccl_synth_options_t *options, ccl_i_copies_fn plan,
+ccl_status_t ccl_i_turn_copies(const ccl_i_asked_t *asked, const char *name, ccl_i_copies_fn plan,
                                ccl_schedule_t **out, ccl_error_t *err);
 
 /**

@@ -86,11 +86,11 @@ static ccl_status_t plan_side(const turner_t *t, bool up, const ccl_collective_t
     return status;
 }
 
-ccl_status_t ccl_i_turn_copies(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_collective_t *want,
-                               const ccl_synth_options_t *options, ccl_i_copies_fn plan,
+ccl_status_t ccl_i_turn_copies(const ccl_i_asked_t *asked, const char *name, ccl_i_copies_fn plan,
                                ccl_schedule_t **out, ccl_error_t *err) {
-    turner_t t = {ctx, topo, routes, plan};
+    turner_t t = {asked->ctx, asked->topo, asked->routes, plan};
+    const ccl_collective_t *want = asked->want;
+    const ccl_synth_options_t *options = asked->options;
     bool reduces = ccl_i_turn_copied(want), both = want->kind == CCL_ALLREDUCE;
     ccl_collective_t *spread = NULL, *coll = NULL;
     ccl_i_copies_t ups = {0}, downs = {0};

@@ -266,18 +266,15 @@ static void fini(ccl_i_composer_t *c) {
     free(c->owner);
 }
 
-ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                           ccl_routes_t *routes, const ccl_collective_t *want,
-                           const ccl_synth_options_t *options, ccl_i_inner_fn inner, void *user,
+ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *inner,
                            ccl_schedule_t **out, ccl_error_t *err) {
-    ccl_i_composer_t c = {.ctx = ctx,
-                          .topo = topo,
-                          .routes = routes,
-                          .want = want,
-                          .options = options,
-                          .inner = inner,
-                          .user = user};
-    switch (want->kind) {
+    ccl_i_composer_t c = {.ctx = asked->ctx,
+                          .topo = asked->topo,
+                          .routes = asked->routes,
+                          .want = asked->want,
+                          .options = asked->options,
+                          .inner = inner};
+    switch (c.want->kind) {
     case CCL_ALLGATHER:
     case CCL_REDUCESCATTER:
     case CCL_ALLREDUCE:
@@ -286,12 +283,13 @@ ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_top
     case CCL_ALLTOALL:
         break;
     default:
-        return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules", want->name);
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s is not composed of pods' schedules",
+                        c.want->name);
     }
-    c.size_bytes = options->size_bytes > 0 ? options->size_bytes : POLICY.size;
+    c.size_bytes = c.options->size_bytes > 0 ? c.options->size_bytes : POLICY.size;
     ccl_status_t status = init(&c, err);
     if (status == CCL_OK)
-        status = run(&c, name, out, err);
+        status = run(&c, inner->name, out, err);
     fini(&c);
     return status;
 }

@@ -7,12 +7,6 @@
 
 #include "synth/common/turn.h"
 
-/** Solves a part: a pod, or the GPUs of one place in all pods (a rail). */
-typedef ccl_status_t (*ccl_i_inner_fn)(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                                       ccl_routes_t *routes, const ccl_collective_t *want,
-                                       const ccl_synth_options_t *options, ccl_schedule_t **out,
-                                       ccl_error_t *err, void *user);
-
 /** GPUs by pod. A GPU's place in its pod is its place among the rails of its kind of pod. */
 typedef struct ccl_i_pods {
     uint32_t npods, nkinds, most;   /* most: GPUs of the largest pod */
@@ -102,8 +96,8 @@ typedef struct ccl_i_composer {
     ccl_routes_t *routes;
     const ccl_collective_t *want;
     const ccl_synth_options_t *options;
-    ccl_i_inner_fn inner;
-    void *user;
+    const ccl_synth_ops_t
+        *inner; /* solves a part: a pod, or the GPUs of one place in all (a rail) */
     double size_bytes;
     ccl_i_pods_t pods;
     ccl_i_pod_kind_t *kinds; /* [nkinds] */
@@ -151,15 +145,13 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
  * the pod to the place of the destination, then along the rail. Several ways to do so are
  * simulated, the fastest stays.
  *
- * @param name  of the schedule; @param inner  must do the collective itself on a pod and on a rail.
+ * @param inner  must do the collective itself on a pod and on a rail.
  * @retval CCL_UNSUPPORTED  no equal pods, or another collective; says why.
  * @par Source  HeteCCL (NSDI 2026), section 7.
  * @par Differs  a pod is no single node between pods: each of its rails is one; the rails' schedule
  * is that of the first. Pods of several kinds are composed, each kind solved once.
  */
-ccl_status_t ccl_i_compose(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                           ccl_routes_t *routes, const ccl_collective_t *want,
-                           const ccl_synth_options_t *options, ccl_i_inner_fn inner, void *user,
+ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *inner,
                            ccl_schedule_t **out, ccl_error_t *err);
 
 #endif

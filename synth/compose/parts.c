@@ -69,18 +69,23 @@ typedef struct part {
 
 static ccl_status_t ask(ccl_i_composer_t *c, const part_t *part, ccl_routes_t *routes,
                         const ccl_collective_t *want, ccl_schedule_t **out, ccl_error_t *err) {
-    const ccl_synth_ops_t *ops = part->shape == CCL_I_PART_TREE ? &ccl_i_synth_tree
-                                 : part->rail                   ? &ccl_i_synth_ring
-                                                                : &ccl_i_synth_direct;
     const char *why = NULL;
+    const ccl_synth_ops_t *ops = part->shape == CCL_I_PART_TREE    ? &ccl_i_synth_tree
+                                 : part->shape == CCL_I_PART_INNER ? c->inner
+                                 : part->rail                      ? &ccl_i_synth_ring
+                                                                   : &ccl_i_synth_direct;
+    bool supports = ops->supports(part->topo, want, &why);
     ccl_synth_options_t options = *c->options;
     options.chunks = part->parts;
     options.part = true;
     options.size_bytes = part->size_bytes;
     options.time_limit_s /= 4;
+    if (!supports && part->shape == CCL_I_PART_INNER)
+        return ccl_fail(err, CCL_UNSUPPORTED, "%s cannot do %s on a part: %s", ops->name,
+                        want->name, why);
     if (part->shape == CCL_I_PART_INNER)
-        return c->inner(c->ctx, part->topo, routes, want, &options, out, err, c->user);
-    if (!ops->supports(part->topo, want, &why))
+        return ops->synthesize(c->ctx, part->topo, routes, want, &options, out, err);
+    if (!supports)
         return ccl_fail(err, CCL_UNSUPPORTED, "no %s for %s here: %s", ops->name, want->name, why);
     options.channels = 1;
     if (part->shape == CCL_I_PART_TREE)

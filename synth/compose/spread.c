@@ -19,11 +19,10 @@ typedef struct chunk {
     double rail_s, pod_s; /* how long all of a rail, of a pod's schedule, is */
 } chunk_t;
 
-static ccl_status_t add_move(ccl_i_composer_t *c, uint32_t src, uint32_t dst, uint32_t chunk,
-                             uint16_t channel, double start, double arrive, ccl_error_t *err) {
+static ccl_status_t add_move(ccl_i_composer_t *c, ccl_i_move_t move, ccl_error_t *err) {
     if (!ccl_grow(&c->moves, &c->cap, c->nmoves + 1, sizeof *c->moves))
         return ccl_fail_nomem(err);
-    c->moves[c->nmoves++] = (ccl_i_move_t){src, dst, chunk, channel, start, arrive};
+    c->moves[c->nmoves++] = move;
     return CCL_OK;
 }
 
@@ -50,9 +49,10 @@ static ccl_status_t in_pod(ccl_i_composer_t *c, const chunk_t *chunk, uint32_t p
         double start = fmax(c->arrived[h->src], from + h->at * chunk->pod_s);
         double arrive = start + (h->until - h->at) * chunk->pod_s;
         c->arrived[h->dst] = arrive;
-        CCL_TRY(add_move(c, ccl_i_pod_rank(&c->pods, pod, h->src),
-                         ccl_i_pod_rank(&c->pods, pod, h->dst), chunk->number, h->channel, start,
-                         arrive, err));
+        uint32_t src = ccl_i_pod_rank(&c->pods, pod, h->src);
+        uint32_t dst = ccl_i_pod_rank(&c->pods, pod, h->dst);
+        CCL_TRY(
+            add_move(c, (ccl_i_move_t){src, dst, chunk->number, h->channel, start, arrive}, err));
     }
     return CCL_OK;
 }
@@ -78,10 +78,14 @@ static ccl_status_t on_rail(ccl_i_composer_t *c, const chunk_t *chunk, uint32_t 
         double arrive = start + (h->until - h->at) * step;
         *at_head(c, dst, place) = arrive;
         c->sent[src]++;
-        uint32_t to = ccl_i_pod_rank(&c->pods, dst, place);
-        if (to != chunk->root)
-            CCL_TRY(add_move(c, ccl_i_pod_rank(&c->pods, src, place), to, chunk->number, h->channel,
-                             start, arrive, err));
+        ccl_i_move_t move = {ccl_i_pod_rank(&c->pods, src, place),
+                             ccl_i_pod_rank(&c->pods, dst, place),
+                             chunk->number,
+                             h->channel,
+                             start,
+                             arrive};
+        if (move.dst != chunk->root)
+            CCL_TRY(add_move(c, move, err));
     }
     return CCL_OK;
 }
@@ -150,8 +154,9 @@ static ccl_status_t to_other_kind(ccl_i_composer_t *c, const chunk_t *chunk, uin
             "pods differ: no route leads from rank %u to any GPU of another kind of pod", src);
     c->entered[ccl_i_pod_rank(&c->pods, first, best)]++;
     c->sent[p]++;
-    CCL_TRY(add_move(c, src, ccl_i_pod_rank(&c->pods, q, best), chunk->number, 0, from,
-                     from + chunk->pod_s, err));
+    ccl_i_move_t move = {
+        src, ccl_i_pod_rank(&c->pods, q, best), chunk->number, 0, from, from + chunk->pod_s};
+    CCL_TRY(add_move(c, move, err));
     clear_arrivals(c);
     c->arrived[best] = from + chunk->pod_s;
     CCL_TRY(in_pod(c, chunk, q, best, err));
@@ -215,7 +220,8 @@ static ccl_status_t spread_from_root(ccl_i_composer_t *c, uint32_t nchunks, ccl_
         if (k % 64 == 0)
             CCL_TRY(ccl_ctx_poll(c->ctx, NULL));
         if (owner != root) {
-            CCL_TRY(add_move(c, root, owner, k, 0, chunk.from, chunk.from + turn, err));
+            CCL_TRY(
+                add_move(c, (ccl_i_move_t){root, owner, k, 0, chunk.from, chunk.from + turn}, err));
             chunk.from += turn;
         }
         CCL_TRY(spread(c, &chunk, err));
@@ -225,17 +231,26 @@ static ccl_status_t spread_from_root(ccl_i_composer_t *c, uint32_t nchunks, ccl_
 
 /* ---------------------------------------------------------------- pairs */
 
-static ccl_status_t along(ccl_i_composer_t *c, const ccl_i_part_trees_t *t, uint32_t tree,
-                          bool rail, uint32_t at, uint32_t chunk, double turn, ccl_error_t *err) {
+/* Inside a pod, or along a rail. */
+typedef struct leg {
+    const ccl_i_part_trees_t *trees;
+    bool rail;
+    uint32_t at; /* the pod; the place */
+} leg_t;
+
+static uint32_t leg_rank(const ccl_i_composer_t *c, leg_t leg, uint32_t i) {
+    return leg.rail ? ccl_i_pod_rank(&c->pods, i, leg.at) : ccl_i_pod_rank(&c->pods, leg.at, i);
+}
+
+static ccl_status_t along(ccl_i_composer_t *c, leg_t leg, uint32_t tree, uint32_t chunk,
+                          double turn, ccl_error_t *err) {
+    const ccl_i_part_trees_t *t = leg.trees;
     double share = 1.0 / c->pods.npods;
     for (uint32_t i = t->first[tree]; i < t->first[tree + 1]; i++) {
         const ccl_i_part_hop_t *h = &t->hops[i];
-        uint32_t src =
-            rail ? ccl_i_pod_rank(&c->pods, h->src, at) : ccl_i_pod_rank(&c->pods, at, h->src);
-        uint32_t dst =
-            rail ? ccl_i_pod_rank(&c->pods, h->dst, at) : ccl_i_pod_rank(&c->pods, at, h->dst);
-        CCL_TRY(add_move(c, src, dst, chunk, h->channel, turn + h->at * share,
-                         turn + h->until * share, err));
+        ccl_i_move_t move = {leg_rank(c, leg, h->src), leg_rank(c, leg, h->dst), chunk, h->channel,
+                             turn + h->at * share,     turn + h->until * share};
+        CCL_TRY(add_move(c, move, err));
     }
     return CCL_OK;
 }
@@ -254,12 +269,13 @@ static ccl_status_t move_pairs(ccl_i_composer_t *c, ccl_error_t *err) {
                      b = c->pods.place[d];
             double turn = (double)((q + np - p) % np) / np;
             if (a != b)
-                CCL_TRY(along(c, inside,
-                              (a * g + b) * inside->parts + ccl_i_compose_tree(inside, part), false,
-                              p, chunk, turn, err));
+                CCL_TRY(along(c, (leg_t){inside, false, p},
+                              (a * g + b) * inside->parts + ccl_i_compose_tree(inside, part), chunk,
+                              turn, err));
             if (p != q)
-                CCL_TRY(along(c, rail, (p * np + q) * rail->parts + ccl_i_compose_tree(rail, part),
-                              true, b, chunk, turn + 1.0 / np, err));
+                CCL_TRY(along(c, (leg_t){rail, true, b},
+                              (p * np + q) * rail->parts + ccl_i_compose_tree(rail, part), chunk,
+                              turn + 1.0 / np, err));
         }
     }
     return CCL_OK;

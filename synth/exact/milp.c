@@ -335,7 +335,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
-    CCL_TRY(ccl_i_turn_copies(ctx, "milp", topo, routes, want, options, plan, out, err));
+    const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
+    CCL_TRY(ccl_i_turn_copies(&asked, "milp", plan, out, err));
     ccl_origin_set((*out)->origin, "milp: GLPK's plan of epochs, %s",
                    (*out)->limited ? "the best within a limit" : "proven");
     return CCL_OK;

@@ -329,7 +329,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         return ccl_fail(err, CCL_ERR_USAGE,
                         "sccl wants at most %u steps, and rounds from as many to %u", MAX_STEPS,
                         MAX_ROUNDS);
-    CCL_TRY(ccl_i_turn_copies(ctx, "sccl", topo, routes, want, options, plan, out, err));
+    const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
+    CCL_TRY(ccl_i_turn_copies(&asked, "sccl", plan, out, err));
     ccl_origin_set((*out)->origin, "sccl: Z3's plan of %u steps, %s", (*out)->nsteps,
                    (*out)->limited ? "the best within a limit" : "proven");
     return CCL_OK;

@@ -331,8 +331,10 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
                               const ccl_schedule_t *schedule, ccl_i_raced_t *out,
                               ccl_error_t *err) {
     family_t *f = user;
-    CCL_TRY(ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, f->size_bytes,
-                            f->protocols, CCL_GRANULARITY_ALGORITHM, f->times[index], err));
+    ccl_i_timing_t timing = {
+        .size_bytes = f->size_bytes, .level = CCL_GRANULARITY_ALGORITHM, .protocols = f->protocols};
+    CCL_TRY(ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, &timing,
+                            f->times[index], err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
         out->time_s = fmin(out->time_s, f->times[index][k]);
     return CCL_OK;

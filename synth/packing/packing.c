@@ -388,9 +388,12 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
     CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, p->want, &packed, options, out, time_out, err));
     if (isinf(*time_out))
         *time_out = seconds_of(p) * options->size_bytes;
-    else if (options->size_bytes <= SMALL_BYTES)
-        return ccl_i_time_protocols(p->ctx, p->c->topo, p->cluster->routes, *out,
-                                    options->size_bytes, CCL_GRANULARITY_ALGORITHM, time_out, err);
+    else if (options->size_bytes <= SMALL_BYTES) {
+        ccl_i_timing_t timing = {.size_bytes = options->size_bytes,
+                                 .level = CCL_GRANULARITY_ALGORITHM};
+        CCL_TRY(ccl_i_time_protocols(p->ctx, p->c->topo, p->cluster->routes, *out, &timing, err));
+        *time_out = timing.time_s;
+    }
     return CCL_OK;
 }
 

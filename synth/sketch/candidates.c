@@ -101,11 +101,11 @@ static void assign_parts(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mi
     }
 }
 
-ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
+ccl_status_t ccl_i_candidate_make(const ccl_i_racer_t *with, const ccl_i_space_t *space,
                                   const ccl_i_sketches_t *sketches,
-                                  const ccl_i_candidate_t *candidate, ccl_i_cluster_t *cluster,
-                                  const ccl_collective_t *want, ccl_schedule_t **out,
-                                  ccl_error_t *err) {
+                                  const ccl_i_candidate_t *candidate, const ccl_collective_t *want,
+                                  ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_i_cluster_t *cluster = with->cluster;
     uint32_t parts = candidate->parts, grown = 0;
     ccl_schedule_t *made = NULL;
     maker_t m = {.space = space, .sketches = sketches, .candidate = candidate};
@@ -131,10 +131,10 @@ ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *spa
                          m.turn + (size_t)c * parts);
         plan.down_channels =
             ccl_i_cluster_down_channels(cluster, candidate->channels, 2 * cluster->max_gpus);
-        status = ccl_i_plan_run(ctx, cluster, want, &plan, &made, err);
+        status = ccl_i_plan_run(with->ctx, cluster, want, &plan, &made, err);
     }
     if (status == CCL_OK && candidate->flow_bytes > 0) {
-        status = ccl_schedule_order_list(ctx, made, space->topo, cluster->routes,
+        status = ccl_schedule_order_list(with->ctx, made, space->topo, cluster->routes,
                                          candidate->flow_bytes, out, err);
         ccl_schedule_destroy(made);
     } else if (status == CCL_OK) {
@@ -299,10 +299,11 @@ static uint32_t best_cuts(const ccl_i_space_t *space, const ccl_i_mix_t *mix, ui
 }
 
 bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
-                          const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
-                          uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
-                          ccl_i_shape_t net) {
-    uint32_t sms = costs->sms;
+                          const ccl_i_sketches_t *sketches, const ccl_i_costs_t *costs,
+                          ccl_i_variant_t as) {
+    const ccl_i_mix_t *mix = as.mix;
+    const ccl_i_shape_t net = as.net;
+    uint32_t channels = as.channels, sms = costs->sms;
     ccl_i_candidate_t c = {
         .mix = mix, .channels = channels, .index = (uint32_t)all->n, .net = (uint8_t)net};
     double chain_s = 0;
@@ -333,7 +334,7 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
         fill = CCL_I_SHAPE_DIRECT;
     if (net != CCL_I_SHAPE_DIRECT) /* in chains a GPU has fewer: worth() counts */
         c.wide = c.hopeless = false;
-    c.cuts = cuts ? cuts : best_cuts(space, mix, c.parts, costs, fill);
+    c.cuts = as.cuts ? as.cuts : best_cuts(space, mix, c.parts, costs, fill);
     c.parts *= c.cuts;
     c.transfers = transfers_of(mix, c.parts, costs);
     if (c.transfers > CCL_I_SKETCH_TRANSFERS && c.parts > mix->parts && !costs->fixed)
@@ -392,8 +393,9 @@ ccl_status_t ccl_i_candidates_fill(ccl_i_candidates_t *all, const ccl_i_space_t 
             continue;
         }
         for (int shape = CCL_I_SHAPE_DIRECT; shape <= CCL_I_SHAPE_CHAINS; shape++) {
-            bool ok = ccl_i_candidates_add(all, space, sketches, mix, channels, 0, costs,
-                                           (ccl_i_shape_t)shape);
+            bool ok =
+                ccl_i_candidates_add(all, space, sketches, costs,
+                                     (ccl_i_variant_t){mix, channels, 0, (ccl_i_shape_t)shape});
 
             /* Every way of a solved sub-demand over a channel of its own. */
             if (ok && !costs->fixed && shape == CCL_I_SHAPE_DIRECT) {
@@ -401,12 +403,12 @@ ccl_status_t ccl_i_candidates_fill(ccl_i_candidates_t *all, const ccl_i_space_t 
 
                 own *= (channels + own - 1) / own;
                 if (ccl_i_mix_solved(sketches, mix) && own > 1 && own <= 32 && own != channels)
-                    ok = ccl_i_candidates_add(all, space, sketches, mix, own, 0, costs,
-                                              CCL_I_SHAPE_DIRECT);
+                    ok = ccl_i_candidates_add(all, space, sketches, costs,
+                                              (ccl_i_variant_t){mix, own, 0, CCL_I_SHAPE_DIRECT});
             }
             if (ok && !costs->fixed && channels > 1)
-                ok = ccl_i_candidates_add(all, space, sketches, mix, 1, 0, costs,
-                                          (ccl_i_shape_t)shape);
+                ok = ccl_i_candidates_add(all, space, sketches, costs,
+                                          (ccl_i_variant_t){mix, 1, 0, (ccl_i_shape_t)shape});
             if (!ok)
                 return ccl_fail_nomem(err);
         }

@@ -5,6 +5,7 @@
 #ifndef CCL_SYNTH_SKETCH_CANDIDATES_H
 #define CCL_SYNTH_SKETCH_CANDIDATES_H
 
+#include "synth/common/race.h"
 #include "synth/sketch/sketch.h"
 
 /* Parts are cut further for more than this. */
@@ -53,15 +54,19 @@ typedef struct ccl_i_candidates {
 ccl_status_t ccl_i_candidates_fill(ccl_i_candidates_t *all, const ccl_i_space_t *space,
                                    const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
                                    uint32_t channels, const ccl_i_costs_t *costs, ccl_error_t *err);
+/** A mix, as a candidate is to have it. */
+typedef struct ccl_i_variant {
+    const ccl_i_mix_t *mix;
+    uint32_t channels, cuts; /* cuts 0: as the estimate says */
+    ccl_i_shape_t net;
+} ccl_i_variant_t;
 /**
  * One more, behind the others; none where it is as another shape, or has too many transfers.
- * @param cuts  0: as the estimate says.
  * @return false: out of memory.
  */
 bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
-                          const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix,
-                          uint32_t channels, uint32_t cuts, const ccl_i_costs_t *costs,
-                          ccl_i_shape_t net);
+                          const ccl_i_sketches_t *sketches, const ccl_i_costs_t *costs,
+                          ccl_i_variant_t as);
 /** Parts of a mix in which each way of a sub-demand, and of one root each way to pick single GPUs,
  * has as many. */
 uint32_t ccl_i_candidate_parts(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
@@ -76,10 +81,10 @@ ccl_status_t ccl_i_candidate_sign(const ccl_i_space_t *space, const ccl_i_sketch
 ccl_status_t ccl_i_candidate_fits(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                   const ccl_i_candidate_t *c, uint32_t sms, bool *fits_out,
                                   ccl_error_t *err);
-ccl_status_t ccl_i_candidate_make(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
+/** @param with  its context and cluster. */
+ccl_status_t ccl_i_candidate_make(const ccl_i_racer_t *with, const ccl_i_space_t *space,
                                   const ccl_i_sketches_t *sketches,
-                                  const ccl_i_candidate_t *candidate, ccl_i_cluster_t *cluster,
-                                  const ccl_collective_t *want, ccl_schedule_t **out,
-                                  ccl_error_t *err);
+                                  const ccl_i_candidate_t *candidate, const ccl_collective_t *want,
+                                  ccl_schedule_t **out, ccl_error_t *err);
 
 #endif

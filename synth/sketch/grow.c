@@ -68,12 +68,11 @@ void ccl_i_grower_fini(ccl_i_grower_t *g) {
     ccl_arena_fini(&g->arena);
 }
 
-static void reach(ccl_i_grower_t *g, uint32_t src, uint32_t dst, uint32_t hop, uint32_t stage,
-                  uint32_t step) {
+static void reach(ccl_i_grower_t *g, uint32_t src, uint32_t dst, uint32_t hop, uint32_t step) {
     /* A sub-demand's tree may go on from what another group reached in the same stage. */
     if (g->got[src] != 1 && step <= g->step[src])
         step = g->step[src] + 1;
-    g->got[dst] = stage + 2;
+    g->got[dst] = g->stage + 2;
     g->parent[dst] = src;
     g->via[dst] = hop;
     g->step[dst] = step;
@@ -82,15 +81,25 @@ static void reach(ccl_i_grower_t *g, uint32_t src, uint32_t dst, uint32_t hop, u
     g->order[g->norder++] = dst;
 }
 
+/* Who serves whom in a group. */
+typedef struct serving {
+    const uint32_t *ranks;         /* [n] of the group, steps of a round */
+    uint32_t *sources, *receivers; /* room for all ranks in sources */
+    uint32_t n, ns, nr;
+    uint32_t start; /* receivers are served from this one on */
+    bool flood;     /* in rounds: those that have it by then serve, too */
+} serving_t;
+
 /* Of the group's sources the one that hands on least in this dimension so far and has a hop to dst;
    in a line the newest holder before that. */
-static uint32_t best_source(ccl_i_grower_t *g, const uint32_t *sources, uint32_t n, uint32_t dst,
-                            uint32_t turn, uint32_t *hop_out) {
+static uint32_t best_source(ccl_i_grower_t *g, const serving_t *s, uint32_t dst,
+                            uint32_t *hop_out) {
+    const uint32_t turn = g->space->topo->rank_local_index[dst] + g->turn, n = s->ns;
     const uint32_t *sends = g->sends + (size_t)g->dimension * g->space->topo->nranks;
     uint32_t best = CCL_NONE;
 
     for (uint32_t i = 0, at = n ? turn % n : 0; i < n; i++, at = at + 1 < n ? at + 1 : 0) {
-        uint32_t src = sources[at], hop;
+        uint32_t src = s->sources[at], hop;
 
         if (best != CCL_NONE && !(g->line && g->got[src] > g->got[best]) &&
             ((g->line && g->got[src] != g->got[best]) || sends[src] >= sends[best]))
@@ -106,25 +115,23 @@ static uint32_t best_source(ccl_i_grower_t *g, const uint32_t *sources, uint32_t
 
 /* In rank order from the source on, in chains of `length`; false when a hop is missing (nothing was
    done then). */
-static bool grow_chain(ccl_i_grower_t *g, uint32_t source, const uint32_t *receivers, uint32_t n,
-                       uint32_t start, uint32_t length, uint32_t turn, uint32_t stage,
-                       uint32_t step) {
-    uint32_t at = source;
+static bool grow_chain(ccl_i_grower_t *g, const serving_t *s, uint32_t length, uint32_t step) {
+    uint32_t source = s->sources[0], at = source;
 
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t next = receivers[(start + i) % n];
+    for (uint32_t i = 0; i < s->nr; i++) {
+        uint32_t next = s->receivers[(s->start + i) % s->nr];
 
         at = i % length ? at : source;
-        if (ccl_i_space_hop(g->space, g->dimension, at, next, turn) == CCL_NONE)
+        if (ccl_i_space_hop(g->space, g->dimension, at, next, g->turn) == CCL_NONE)
             return false;
         at = next;
     }
     at = source;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t next = receivers[(start + i) % n];
+    for (uint32_t i = 0; i < s->nr; i++) {
+        uint32_t next = s->receivers[(s->start + i) % s->nr];
 
         at = i % length ? at : source;
-        reach(g, at, next, ccl_i_space_hop(g->space, g->dimension, at, next, turn), stage,
+        reach(g, at, next, ccl_i_space_hop(g->space, g->dimension, at, next, g->turn),
               step + i / length + i % length);
         at = next;
     }
@@ -138,11 +145,11 @@ static uint32_t server_of(const ccl_i_grower_t *g, uint32_t rank) {
 }
 
 /* Every source one receiver: of the GPUs after it, in another server its own place there. */
-static void grow_one(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, const uint32_t *sources,
-                     uint32_t ns, const uint32_t *receivers, uint32_t nr, uint32_t turn,
-                     uint32_t stage, uint32_t step) {
-    for (uint32_t j = 0; j < ns; j++) {
-        uint32_t src = sources[j], first = 0, skipped = 0, hop = CCL_NONE;
+static void grow_one(ccl_i_grower_t *g, const serving_t *s, uint32_t step) {
+    const uint32_t *receivers = s->receivers, nr = s->nr;
+
+    for (uint32_t j = 0; j < s->ns; j++) {
+        uint32_t src = s->sources[j], first = 0, skipped = 0, hop = CCL_NONE;
 
         while (first < nr && receivers[first] < src)
             first++;
@@ -151,15 +158,16 @@ static void grow_one(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, const
             skipped++;
         first += skipped;
         if (server_of(g, receivers[first % nr]) != server_of(g, src)) {
-            for (uint32_t i = 0; i < n && ranks[i] != src; i++)
-                first += server_of(g, ranks[i]) == server_of(g, src);
+            for (uint32_t i = 0; i < s->n && s->ranks[i] != src; i++)
+                first += server_of(g, s->ranks[i]) == server_of(g, src);
         }
         for (uint32_t i = 0; i < nr && hop == CCL_NONE; i++) {
-            uint32_t dst = receivers[(first + turn + i) % nr];
+            uint32_t dst = receivers[(first + g->turn + i) % nr];
 
-            hop = g->got[dst] ? CCL_NONE : ccl_i_space_hop(g->space, g->dimension, src, dst, turn);
+            hop =
+                g->got[dst] ? CCL_NONE : ccl_i_space_hop(g->space, g->dimension, src, dst, g->turn);
             if (hop != CCL_NONE)
-                reach(g, src, dst, hop, stage, step);
+                reach(g, src, dst, hop, step);
         }
     }
 }
@@ -176,7 +184,7 @@ static uint32_t port_turn(const ccl_i_grower_t *g, uint32_t port) {
 }
 
 /* The holder that chains start from: the port of the only one, which gets it first. */
-static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t stage, uint32_t *step) {
+static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t *step) {
     uint32_t port = g->space->port ? g->space->port[source] : source, hop;
 
     if (g->got[port])
@@ -184,7 +192,7 @@ static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t stage, 
     hop = ccl_i_space_hop(g->space, CCL_NONE, source, port, 0);
     if (hop == CCL_NONE)
         return source;
-    reach(g, source, port, hop, stage, (*step)++);
+    reach(g, source, port, hop, (*step)++);
     return port;
 }
 
@@ -194,23 +202,22 @@ static uint32_t chain_start(ccl_i_grower_t *g, uint32_t source, uint32_t stage, 
  * only holder to the first of each.
  * @param length  of chains; 0: every holder hands on itself
  */
-static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
-                      const uint32_t *receivers, uint32_t nr, uint32_t length, uint32_t turn,
-                      uint32_t stage, uint32_t step) {
+static void grow_each(ccl_i_grower_t *g, const serving_t *s, uint32_t length, uint32_t step) {
+    const uint32_t *sources = s->sources, *receivers = s->receivers, ns = s->ns, nr = s->nr;
     const ccl_dimension_t *near = &g->space->symmetry->dimensions[g->space->dimension[0]];
     const ccl_topology_t *topo = g->space->topo;
     bool chain = length > 0 && ns == 1 && !g->line;
-    uint32_t newest = chain ? chain_start(g, sources[0], stage, &step) : sources[0];
+    uint32_t newest = chain ? chain_start(g, sources[0], &step) : sources[0];
     uint32_t head = newest, start = 0, place, reached = 0;
 
     for (uint32_t i = 1; i < ns && g->line; i++)
         newest = g->got[sources[i]] > g->got[newest] ? sources[i] : newest;
-    if (g->line && g->got[newest] != stage + 1)
+    if (g->line && g->got[newest] != g->stage + 1)
         return; /* another group's GPUs are newer: theirs to do */
     while (start < nr && receivers[start] < newest)
         start++;
     g->heads[0] = newest;
-    place = topo->rank_local_index[newest] + (g->line || chain ? 0 : turn);
+    place = topo->rank_local_index[newest] + (g->line || chain ? 0 : g->turn);
     for (uint32_t i = 0; i < nr; i++) {
         uint32_t dst = receivers[(start + i) % nr], home = near->group_of[dst];
         uint32_t first = 0, n = 0, hop = CCL_NONE, src;
@@ -235,12 +242,12 @@ static void grow_each(ccl_i_grower_t *g, const uint32_t *sources, uint32_t ns,
                 src = g->heads[reached / 2];
             if (src != CCL_NONE) /* a chain goes on in any dimension */
                 hop = ccl_i_space_hop(g->space, chain ? CCL_NONE : g->dimension, src, at,
-                                      chain && g->space->port ? port_turn(g, head) : turn);
+                                      chain && g->space->port ? port_turn(g, head) : g->turn);
             if (hop == CCL_NONE)
-                src = best_source(g, sources, ns, at, topo->rank_local_index[at] + turn, &hop);
+                src = best_source(g, s, at, &hop);
             if (src == CCL_NONE)
                 continue;
-            reach(g, src, at, hop, stage, step + i);
+            reach(g, src, at, hop, step + i);
             newest = at;
             g->heads[++reached] = at;
         }
@@ -255,9 +262,8 @@ static uint32_t servers_of(const ccl_i_grower_t *g) {
 }
 
 /* As a solved sub-demand says, along the tree of the group's first holder. */
-static void grow_sub(ccl_i_grower_t *g, const ccl_i_sub_t *sub, uint32_t source, uint32_t turn,
-                     uint32_t stage, uint32_t step) {
-    uint32_t from = sub->place[source], variant = turn % sub->variants;
+static void grow_sub(ccl_i_grower_t *g, const ccl_i_sub_t *sub, uint32_t source, uint32_t step) {
+    uint32_t from = sub->place[source], variant = g->turn % sub->variants;
     size_t base = ((size_t)from * sub->variants + variant) * sub->n;
     bool more = true;
 
@@ -268,24 +274,14 @@ static void grow_sub(ccl_i_grower_t *g, const ccl_i_sub_t *sub, uint32_t source,
 
             if (parent == CCL_NONE || g->got[dst] || !g->got[sub->rank[parent]])
                 continue;
-            reach(g, sub->rank[parent], dst, sub->via[base + i], stage, step + sub->step[base + i]);
+            reach(g, sub->rank[parent], dst, sub->via[base + i], step + sub->step[base + i]);
             more = true;
         }
     }
 }
 
-/* Who serves whom in a group. */
-typedef struct serving {
-    uint32_t *sources, *receivers; /* room for all ranks in sources */
-    uint32_t ns, nr;
-    uint32_t start; /* receivers are served from this one on */
-    uint32_t n;     /* steps of a round */
-    bool flood;     /* in rounds: those that have it by then serve, too */
-} serving_t;
-
 /* From holders where a hop leads there, else from those that have it by then. */
-static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t stage, uint32_t step,
-                        uint32_t turn) {
+static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t step) {
     uint32_t left = s->nr;
 
     for (uint32_t round = 0; left; round++) {
@@ -296,11 +292,10 @@ static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t stage, uint32_
 
             if (g->got[dst])
                 continue;
-            src = best_source(g, s->sources, s->ns, dst,
-                              g->space->topo->rank_local_index[dst] + turn, &hop);
+            src = best_source(g, s, dst, &hop);
             if (src == CCL_NONE)
                 continue;
-            reach(g, src, dst, hop, stage, step + round * s->n + i);
+            reach(g, src, dst, hop, step + round * s->n + i);
             left--;
         }
         if (left == before || !s->flood)
@@ -308,7 +303,7 @@ static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t stage, uint32_
         for (uint32_t i = 0; i < s->nr; i++) {
             uint32_t rank = s->receivers[i];
 
-            if (g->got[rank] == stage + 2 && g->step[rank] >= step + round * s->n &&
+            if (g->got[rank] == g->stage + 2 && g->step[rank] >= step + round * s->n &&
                 holders < g->space->topo->nranks)
                 s->sources[holders++] = rank;
         }
@@ -317,45 +312,45 @@ static void grow_rounds(ccl_i_grower_t *g, serving_t *s, uint32_t stage, uint32_
 }
 
 static void grow_group(ccl_i_grower_t *g, const uint32_t *ranks, uint32_t n, ccl_i_reach_t how,
-                       const ccl_i_sub_t *sub, ccl_i_shape_t shape, uint32_t stage, uint32_t step,
-                       uint32_t turn) {
-    uint32_t *sources = g->list, *receivers = g->list + g->space->topo->nranks;
-    uint32_t ns = 0, nr = 0, start = 0;
+                       const ccl_i_sub_t *sub, ccl_i_shape_t shape, uint32_t step) {
+    serving_t s = {.ranks = ranks,
+                   .sources = g->list,
+                   .receivers = g->list + g->space->topo->nranks,
+                   .n = n,
+                   .flood = how == CCL_I_REACH_FLOOD};
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t got = g->got[ranks[i]];
 
-        if (got && got < stage + 2)
-            sources[ns++] = ranks[i];
+        if (got && got < g->stage + 2)
+            s.sources[s.ns++] = ranks[i];
         else if (!got)
-            receivers[nr++] = ranks[i];
+            s.receivers[s.nr++] = ranks[i];
     }
-    if (ns == 0 || nr == 0)
+    if (s.ns == 0 || s.nr == 0)
         return;
     if (sub) {
-        grow_sub(g, sub, sources[0], turn, stage, step);
+        grow_sub(g, sub, s.sources[0], step);
         return;
     }
     /* Receivers are served in rank order from the one after the first source on, so that
        different roots serve different GPUs first. */
-    while (start < nr && receivers[start] < sources[0])
-        start++;
+    while (s.start < s.nr && s.receivers[s.start] < s.sources[0])
+        s.start++;
     if (how == CCL_I_REACH_ONE) {
-        grow_one(g, ranks, n, sources, ns, receivers, nr, turn, stage, step);
+        grow_one(g, &s, step);
         return;
     }
     if (how == CCL_I_REACH_EACH) {
-        grow_each(g, sources, ns, receivers, nr,
+        grow_each(g, &s,
                   shape == CCL_I_SHAPE_DIRECT ? 0 : ccl_i_chain_length(shape, servers_of(g) - 1),
-                  turn, stage, step);
+                  step);
         return;
     }
-    if (shape != CCL_I_SHAPE_DIRECT && ns == 1 &&
-        grow_chain(g, sources[0], receivers, nr, start, ccl_i_chain_length(shape, nr), turn, stage,
-                   step))
+    if (shape != CCL_I_SHAPE_DIRECT && s.ns == 1 &&
+        grow_chain(g, &s, ccl_i_chain_length(shape, s.nr), step))
         return;
-    serving_t serving = {sources, receivers, ns, nr, start, n, how == CCL_I_REACH_FLOOD};
-    grow_rounds(g, &serving, stage, step, turn);
+    grow_rounds(g, &s, step);
 }
 
 bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *shapes,
@@ -367,6 +362,7 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
     memset(g->used, 0, nranks * sizeof *g->used);
     memset(g->sends, 0, (size_t)nranks * s->ndimensions * sizeof *g->sends);
     g->norder = 0;
+    g->turn = rotation;
     g->line = sketch->line;
     g->tree = sketch->tree;
     g->got[root] = 1;
@@ -379,6 +375,7 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
     width *= width > 16 ? 4 : 8; /* rounds of a group without all hops */
     width = sketch->sub_steps > width ? sketch->sub_steps : width;
     for (uint32_t k = 0; k < sketch->nstages && g->norder < nranks; k++) {
+        g->stage = k;
         for (uint32_t d = 0; d < s->ndimensions; d++) {
             const ccl_dimension_t *dim = &s->symmetry->dimensions[s->dimension[d]];
             const uint8_t *how = sketch->reach + (size_t)k * s->ngroups + s->first_group[d];
@@ -392,8 +389,7 @@ bool ccl_i_grow(ccl_i_grower_t *g, const ccl_i_sketch_t *sketch, const uint8_t *
                 if (how[i] != CCL_I_REACH_NONE)
                     grow_group(g, dim->ranks + dim->first[i], dim->first[i + 1] - dim->first[i],
                                (ccl_i_reach_t)how[i], sub,
-                               shapes ? (ccl_i_shape_t)shapes[d] : CCL_I_SHAPE_DIRECT, k, k * width,
-                               rotation);
+                               shapes ? (ccl_i_shape_t)shapes[d] : CCL_I_SHAPE_DIRECT, k * width);
             }
         }
     }

@@ -302,9 +302,10 @@ static ccl_status_t find_sketches(const ccl_ctx_t *ctx, const ccl_topology_t *to
 }
 
 /** Their sub-demands solved, and mixes of them. */
-static ccl_status_t solve_and_mix(const ccl_ctx_t *ctx, ccl_routes_t *routes,
-                                  const ccl_collective_t *want, const ccl_synth_options_t *options,
-                                  const ccl_i_sketch_run_t *run, work_t *w, ccl_error_t *err) {
+static ccl_status_t solve_and_mix(const ccl_i_asked_t *asked, const ccl_i_sketch_run_t *run,
+                                  work_t *w, ccl_error_t *err) {
+    const ccl_ctx_t *ctx = asked->ctx;
+    const ccl_synth_options_t *options = asked->options;
     ccl_i_solve_options_t solve = solve_of(&options->sketch, run);
     char *cache = ccl_i_cache_dir(options->sketch.cache);
     ccl_status_t status;
@@ -313,8 +314,7 @@ static ccl_status_t solve_and_mix(const ccl_ctx_t *ctx, ccl_routes_t *routes,
     solve.given = w->given;
     solve.search = w->searches;
     solve.dropped = &w->dropped;
-    status =
-        ccl_i_sketch_solve(ctx, &w->space, routes, want, &solve, &w->sketches, &w->limited, err);
+    status = ccl_i_sketch_solve(asked, &w->space, &solve, &w->sketches, &w->limited, err);
     free(cache);
     if (status != CCL_OK)
         return status;
@@ -341,14 +341,15 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     const ccl_i_sketch_run_t run = run_of(options, stats);
     work_t w = {.stats = stats, .from_s = ccl_now_s()};
     ccl_i_chosen_t chosen = {0};
+    const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
+    const ccl_i_sketch_choices_t among = {&w.space, &w.sketches, &w.mixes};
     ccl_status_t status = find_sketches(ctx, topo, routes, want, &options->sketch, &w, err);
 
     if (status == CCL_OK)
-        status = solve_and_mix(ctx, routes, want, options, &run, &w, err);
+        status = solve_and_mix(&asked, &run, &w, err);
     if (status != CCL_OK)
         goto end;
-    status = ccl_i_sketch_choose(ctx, &w.space, &w.sketches, &w.mixes, routes, want, &run, &chosen,
-                                 out, err);
+    status = ccl_i_sketch_choose(&asked, &among, &run, &chosen, out, err);
     if (status == CCL_OK && options->sketch.write)
         status = ccl_i_sketch_file_write(&w.space, want, run.size_bytes, &w.sketches, &chosen,
                                          options->sketch.write, err);

@@ -153,9 +153,10 @@ typedef struct ccl_i_grower {
     uint32_t *list;     /* [2 nranks] sources, then receivers, of the group in hand */
     uint32_t *used;     /* [nranks] children in this tree */
     uint32_t *sends;    /* [ndimensions][nranks] those over hops of the dimension */
-    uint32_t dimension; /* in hand */
-    bool line, tree;    /* of the sketch in hand */
-    uint32_t *heads;    /* [nranks] of a tree over servers, in its order */
+    uint32_t stage, dimension; /* in hand */
+    uint32_t turn;             /* which of equal hops and GPUs */
+    bool line, tree;           /* of the sketch in hand */
+    uint32_t *heads;           /* [nranks] of a tree over servers, in its order */
     ccl_arena_t arena;
 } ccl_i_grower_t;
 ccl_status_t ccl_i_grower_init(ccl_i_grower_t *g, const ccl_i_space_t *space, ccl_error_t *err);
@@ -238,6 +239,13 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
 
 /* ---------------------------------------------------------------- choice (sketch_choose.c) */
 
+/** What there is to choose from. */
+typedef struct ccl_i_sketch_choices {
+    const ccl_i_space_t *space;
+    const ccl_i_sketches_t *sketches;
+    const ccl_i_mixes_t *mixes;
+} ccl_i_sketch_choices_t;
+
 /** What was made. */
 typedef struct ccl_i_chosen {
     const ccl_i_mix_t *mix;
@@ -257,12 +265,10 @@ typedef struct ccl_i_sketch_run {
 } ccl_i_sketch_run_t;
 
 /**
- * The schedule of the mix that a simulation finds fastest, the candidates run on ctx's threads: the
+ * The schedule of the mix that a simulation finds fastest, the candidates run on its threads: the
  * same for any number of them, but for the time limit (then it is marked limited).
  */
-ccl_status_t ccl_i_sketch_choose(const ccl_ctx_t *ctx, const ccl_i_space_t *space,
-                                 const ccl_i_sketches_t *sketches, const ccl_i_mixes_t *mixes,
-                                 ccl_routes_t *routes, const ccl_collective_t *want,
+ccl_status_t ccl_i_sketch_choose(const ccl_i_asked_t *asked, const ccl_i_sketch_choices_t *among,
                                  const ccl_i_sketch_run_t *run, ccl_i_chosen_t *chosen,
                                  ccl_schedule_t **out, ccl_error_t *err);
 

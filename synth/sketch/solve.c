@@ -547,18 +547,18 @@ static ccl_status_t add_sketches(solver_t *s, ccl_i_sketches_t *sketches, size_t
     return status;
 }
 
-ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_routes_t *routes,
-                                const ccl_collective_t *want, const ccl_i_solve_options_t *options,
-                                ccl_i_sketches_t *sketches, bool *limited_out, ccl_error_t *err) {
-    solver_t s = {.ctx = ctx, .space = space, .routes = routes, .want = want, .options = options};
+ccl_status_t ccl_i_sketch_solve(const ccl_i_asked_t *asked, ccl_i_space_t *space,
+                                const ccl_i_solve_options_t *options, ccl_i_sketches_t *sketches,
+                                bool *limited_out, ccl_error_t *err) {
+    const ccl_ctx_t *ctx = asked->ctx;
+    solver_t s = {.ctx = ctx, .space = space, .want = asked->want, .options = options};
     uint32_t threads = ctx && ctx->threads ? ctx->threads : ccl_core_count();
     bool some = false;
-    size_t found;
     ccl_status_t status;
-
     *limited_out = false;
-    s.chunk_bytes = options->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
-    if (want->kind == CCL_ALLREDUCE)
+    s.routes = asked->routes;
+    s.chunk_bytes = options->size_bytes * (s.want->nchunks ? s.want->chunks[0].share : 1);
+    if (s.want->kind == CCL_ALLREDUCE)
         s.chunk_bytes /= space->topo->nranks;
     for (size_t i = 0; i < options->given; i++) {
         if (sketches->items[i].solved)
@@ -582,7 +582,7 @@ ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_
         options->stats->milps += atomic_load(&s.milps);
         options->stats->cached += atomic_load(&s.cached);
     }
-    found = sketches->n;
+    const size_t found = sketches->n;
     status = add_sketches(&s, sketches, options->given, options->search, err);
     if (options->stats)
         options->stats->solved += sketches->n - found;

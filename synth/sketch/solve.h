@@ -134,9 +134,9 @@ typedef struct ccl_i_solve_options {
  * for the group of all GPUs.
  * @param limited_out  the time limit struck.
  */
-ccl_status_t ccl_i_sketch_solve(const ccl_ctx_t *ctx, ccl_i_space_t *space, ccl_routes_t *routes,
-                                const ccl_collective_t *want, const ccl_i_solve_options_t *options,
-                                ccl_i_sketches_t *sketches, bool *limited_out, ccl_error_t *err);
+ccl_status_t ccl_i_sketch_solve(const ccl_i_asked_t *asked, ccl_i_space_t *space,
+                                const ccl_i_solve_options_t *options, ccl_i_sketches_t *sketches,
+                                bool *limited_out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- other synthesizers' (borrow.c)
  */

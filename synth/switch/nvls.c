@@ -175,32 +175,40 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
     }
 }
 
-/** @param between  a bit for each ccl_i_between_t. */
-static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
-                            const ccl_collective_t *want, const ccl_synth_options_t *options,
-                            const char *name, bool own, unsigned between, ccl_schedule_t **out,
+/** A synthesizer of this file. */
+typedef struct kind {
+    const char *name;
+    bool own;
+    unsigned between; /**< a bit for each ccl_i_between_t */
+} kind_t;
+
+static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_schedule_t **out,
                             ccl_error_t *err) {
+    const ccl_collective_t *want = asked->want;
+    const ccl_synth_options_t *options = asked->options;
+    unsigned between = kind->between;
     ccl_i_cluster_t cluster;
     family_t f = {.want = want};
-    CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
+    CCL_TRY(ccl_i_cluster_init(&cluster, asked->topo, asked->routes, err));
     bool in_switch = false;
     bool enough = cluster.nservers == 1 || rail_in_switch(&cluster, want, &in_switch);
     if (cluster.nservers == 1)
         between = 1u << CCL_I_BETWEEN_DIRECT;
     else if (!in_switch)
         between &= ~(1u << CCL_I_BETWEEN_SWITCH);
-    else if (own && between >> CCL_I_BETWEEN_SWITCH & 1)
+    else if (kind->own && between >> CCL_I_BETWEEN_SWITCH & 1)
         between = 1u << CCL_I_BETWEEN_SWITCH; /* NCCL takes what the fabric offers */
     if (cluster.nservers != 2)
         between &= ~(1u << CCL_I_BETWEEN_EXCHANGE);
     for (unsigned k = 0; k <= CCL_I_BETWEEN_EXCHANGE; k++) {
         if (between >> k & 1)
             add_ways(&f, &cluster, options,
-                     (ccl_i_switch_how_t){.name = name, .own = own, .between = (ccl_i_between_t)k});
+                     (ccl_i_switch_how_t){
+                         .name = kind->name, .own = kind->own, .between = (ccl_i_between_t)k});
     }
-    ccl_i_race_t race = {.ctx = ctx,
-                         .topo = topo,
-                         .routes = routes,
+    ccl_i_race_t race = {.ctx = asked->ctx,
+                         .topo = asked->topo,
+                         .routes = asked->routes,
                          .clusters = true,
                          .make = make,
                          .user = &f,
@@ -225,7 +233,9 @@ static ccl_status_t fastest(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
                                   ccl_routes_t *routes, const ccl_collective_t *want,              \
                                   const ccl_synth_options_t *options, ccl_schedule_t **out,        \
                                   ccl_error_t *err) {                                              \
-        return fastest(ctx, topo, routes, want, options, name_, own_, between_, out, err);         \
+        const ccl_i_asked_t asked = {ctx, topo, routes, want, options};                            \
+        const kind_t kind = {name_, own_, between_};                                               \
+        return fastest(&asked, &kind, out, err);                                                   \
     }
 SYNTHESIZE(nvls, "nvls", true, 1u << CCL_I_BETWEEN_DIRECT)
 SYNTHESIZE(nvls_pull, "nvls-pull", false,

@@ -414,8 +414,9 @@ static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *sched
     if (status == CCL_OK && out->schedule)
         status = ccl_schedule_verify(c->ctx, out->schedule, verdict, err);
     if (status == CCL_OK && out->schedule && verdict->valid) {
-        status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, c->size_bytes,
-                                     CCL_GRANULARITY_ALGORITHM, &out->time_s, err);
+        ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .level = CCL_GRANULARITY_ALGORITHM};
+        status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, &timing, err);
+        out->time_s = timing.time_s;
         ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", channels,
                        channels == 1 ? "" : "s");
     }

@@ -112,9 +112,18 @@ static const row_t *expected(int func, uint64_t bytes) {
 
 enum { CANARY = 1234 };
 
+/* What NCCL asks about. */
+typedef struct call {
+    int func;
+    uint64_t bytes;
+    int ops, reg, nalgos;
+} call_t;
+
 /* Costs as NCCL hands them over, between canaries; what may not be taken is -1. */
-static void check_call(getCollInfo_t ask, void *context, int func, uint64_t bytes, int ops, int reg,
-                       int nalgos, const row_t *want, int forbidden) {
+static void check_call(getCollInfo_t ask, void *context, call_t call, const row_t *want,
+                       int forbidden) {
+    int func = call.func, nalgos = call.nalgos;
+    uint64_t bytes = call.bytes;
     float costs[ALGOS * PROTOS + 2], before[ALGOS * PROTOS + 2];
     int channels = 77;
     size_t n = (size_t)nalgos * PROTOS;
@@ -126,8 +135,8 @@ static void check_call(getCollInfo_t ask, void *context, int func, uint64_t byte
     memcpy(before, costs, sizeof costs);
     if (want && !forbidden && want->algo < nalgos)
         before[1 + want->algo * PROTOS + want->proto] = 0;
-    MUST(ask(context, (ncclFunc_t)func, bytes, ops, (float **)(void *)&costs[1], nalgos, PROTOS,
-             reg, &channels) == ncclSuccess,
+    MUST(ask(context, (ncclFunc_t)func, bytes, call.ops, (float **)(void *)&costs[1], nalgos,
+             PROTOS, call.reg, &channels) == ncclSuccess,
          "a call fails");
     for (size_t i = 0; i < n + 2; i++)
         MUST(costs[i] == before[i], "%s of %llu bytes: cost %zu is %g, not %g",
@@ -148,16 +157,17 @@ static void check_communicator(getCollInfo_t ask, void *context, int known) {
                                UINT64_MAX >> 1};
         for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
             const row_t *want = known ? expected(rows[i].func, at[k]) : NULL;
-            check_call(ask, context, rows[i].func, at[k], 1, 0, ALGOS, want, 0);
-            check_call(ask, context, rows[i].func, at[k], 1, 0, ALGOS, want, 1);
-            check_call(ask, context, rows[i].func, at[k], 1, 0, 6, want, 0); /* without PAT */
-            check_call(ask, context, rows[i].func, at[k], 2, 0, ALGOS, NULL, 0);
-            check_call(ask, context, rows[i].func, at[k], 1, 1, ALGOS, NULL, 0);
+            check_call(ask, context, (call_t){rows[i].func, at[k], 1, 0, ALGOS}, want, 0);
+            check_call(ask, context, (call_t){rows[i].func, at[k], 1, 0, ALGOS}, want, 1);
+            check_call(ask, context, (call_t){rows[i].func, at[k], 1, 0, 6}, want,
+                       0); /* without PAT */
+            check_call(ask, context, (call_t){rows[i].func, at[k], 2, 0, ALGOS}, NULL, 0);
+            check_call(ask, context, (call_t){rows[i].func, at[k], 1, 1, ALGOS}, NULL, 0);
         }
-        check_call(ask, context, rows[i].func, rows[i].least, 1, 0, 0, NULL, 0);
+        check_call(ask, context, (call_t){rows[i].func, rows[i].least, 1, 0, 0}, NULL, 0);
     }
     for (int func = ncclFuncSendRecv; func < ncclNumFuncs + 8; func++)
-        check_call(ask, context, func, rows[0].least, 1, 0, ALGOS, NULL, 0);
+        check_call(ask, context, (call_t){func, rows[0].least, 1, 0, ALGOS}, NULL, 0);
 }
 
 /* ---------------------------------------------------------------- communicators */

@@ -29,6 +29,7 @@ static const ccl_lower_ways_options_t default_ccl_lower_ways_options_t =
     CCL_LOWER_WAYS_OPTIONS_INIT;
 static const ccl_make_options_t default_ccl_make_options_t = CCL_MAKE_OPTIONS_INIT;
 static const ccl_moe_options_t default_ccl_moe_options_t = CCL_MOE_OPTIONS_INIT;
+static const ccl_order_options_t default_ccl_order_options_t = CCL_ORDER_OPTIONS_INIT;
 static const ccl_replay_options_t default_ccl_replay_options_t = CCL_REPLAY_OPTIONS_INIT;
 static const ccl_run_options_t default_ccl_run_options_t = CCL_RUN_OPTIONS_INIT;
 static const ccl_standalone_options_t default_ccl_standalone_options_t =
@@ -79,6 +80,7 @@ START_TEST(test_made) {
             ccl_synthesize(NULL, "ring", NULL, NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_synth_options_t,
             ccl_synth_capacities(NULL, NULL, NULL, NULL, &options, NULL, &err));
+    REFUSES(ccl_order_options_t, ccl_schedule_order(NULL, NULL, &options, NULL, NULL, NULL, &err));
     REFUSES(ccl_lower_options_t, ccl_lower(NULL, NULL, &options, NULL, &err));
     REFUSES(ccl_lower_options_t, ccl_lower_run(NULL, &options, NULL, 0, &err));
     REFUSES(ccl_make_options_t, ccl_make_program(NULL, NULL, NULL, NULL, &options, NULL, &err));

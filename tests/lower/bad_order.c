@@ -15,15 +15,21 @@ static ccl_schedule_t *synthesized(const char *name, const ccl_topology_t *topo,
     return out;
 }
 
+static ccl_order_options_t wanted(const ccl_topology_t *topo, ccl_order_t order) {
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+    wish.topo = topo;
+    wish.order = order;
+    return wish;
+}
+
 static void refused(const ccl_schedule_t *s, const ccl_topology_t *topo, int order,
                     ccl_status_t status, const char *text) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_schedule_t *out = NULL;
     uint32_t *pipeline = NULL;
     ccl_lower_stats_t stats = {1, 2, 3, 4};
-    ck_assert_int_eq(
-        ccl_schedule_order(NULL, s, topo, NULL, (ccl_order_t)order, &out, &pipeline, &stats, &err),
-        status);
+    ccl_order_options_t wish = wanted(topo, (ccl_order_t)order);
+    ck_assert_int_eq(ccl_schedule_order(NULL, s, &wish, &out, &pipeline, &stats, &err), status);
     ck_assert_str_eq(err.text, text);
     ck_assert(!out && !pipeline && stats.pipelines == 4);
 }
@@ -50,10 +56,9 @@ START_TEST(test_no_route) {
     ccl_schedule_t *s = synthesized("direct", whole, CCL_ALLTOALL), *out = NULL;
     ck_assert_int_eq(ccl_topology_edit(whole, "fail:s1/nic0", &broken, &err), CCL_OK);
     for (int order = CCL_ORDER_RR; order <= CCL_ORDER_HPDS_PRINTED; order++) {
+        ccl_order_options_t wish = wanted(broken, (ccl_order_t)order);
         ccl_error_clear(&err);
-        ck_assert_int_eq(
-            ccl_schedule_order(NULL, s, broken, NULL, (ccl_order_t)order, &out, NULL, NULL, &err),
-            CCL_ERR_INPUT);
+        ck_assert_int_eq(ccl_schedule_order(NULL, s, &wish, &out, NULL, NULL, &err), CCL_ERR_INPUT);
         ck_assert_msg(strstr(err.text, "no route") != NULL, "%s", err.text);
     }
     ccl_schedule_destroy(s);
@@ -83,20 +88,18 @@ START_TEST(test_interrupted) {
         calls_t calls = {0};
         ccl_ctx_t ctx = CCL_CTX_INIT;
         ccl_schedule_t *out = NULL;
+        ccl_order_options_t wish = wanted(topo, (ccl_order_t)order);
         ctx.progress = count;
         ctx.progress_user = &calls;
-        ck_assert_int_eq(
-            ccl_schedule_order(&ctx, s, topo, NULL, (ccl_order_t)order, &out, NULL, NULL, NULL),
-            CCL_OK);
+        ck_assert_int_eq(ccl_schedule_order(&ctx, s, &wish, &out, NULL, NULL, NULL), CCL_OK);
         ck_assert_uint_gt(calls.n, 2); /* begin, between, end */
         ck_assert(calls.done == calls.total && calls.total % out->nsteps == 0);
         ccl_schedule_destroy(out);
         out = NULL;
         for (uint32_t stop = calls.n; stop > 0; stop--) {
             calls = (calls_t){.stop_at = stop};
-            ck_assert_int_eq(
-                ccl_schedule_order(&ctx, s, topo, NULL, (ccl_order_t)order, &out, NULL, NULL, NULL),
-                CCL_INTERRUPTED);
+            ck_assert_int_eq(ccl_schedule_order(&ctx, s, &wish, &out, NULL, NULL, NULL),
+                             CCL_INTERRUPTED);
             ck_assert_ptr_null(out);
         }
     }
@@ -108,15 +111,15 @@ END_TEST
 START_TEST(test_every_allocation) {
     ccl_topology_t *topo = topology("resccl-topo1");
     ccl_schedule_t *s = synthesized(_i % 2 ? "recursive" : "hm", topo, CCL_ALLREDUCE);
+    ccl_order_options_t wish = wanted(topo, _i < 2 ? CCL_ORDER_HPDS : CCL_ORDER_RR);
+    wish.batches = 1;
     for (long n = 0;; n++) {
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_schedule_t *out = NULL;
         uint32_t *pipeline = NULL;
         fail_in = n;
         armed = true;
-        ccl_status_t status =
-            ccl_schedule_order_for(NULL, s, topo, NULL, _i < 2 ? CCL_ORDER_HPDS : CCL_ORDER_RR, 1,
-                                   &out, &pipeline, NULL, &err);
+        ccl_status_t status = ccl_schedule_order(NULL, s, &wish, &out, &pipeline, NULL, &err);
         bool struck = fail_in < 0;
         armed = false;
         ck_assert_msg(status == (struck ? CCL_ERR_NOMEM : CCL_OK), "allocation %ld: %s", n,

@@ -332,9 +332,13 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
         uint32_t *pipeline = NULL;
         ccl_lower_stats_t stats = {0};
         snprintf(what, sizeof what, "%s, %s", name, ways[w].name);
-        ck_assert_msg(ccl_schedule_order_flow(NULL, given, topo, routes, ways[w].order,
-                                              ways[w].flow, 0, &made, &pipeline, &stats,
-                                              &err) == CCL_OK,
+        ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+        wish.topo = topo;
+        wish.routes = routes;
+        wish.order = ways[w].order;
+        wish.flow = ways[w].flow;
+        ck_assert_msg(ccl_schedule_order(NULL, given, &wish, &made, &pipeline, &stats, &err) ==
+                          CCL_OK,
                       "%s: %s", what, err.text);
         ck_assert_int_eq(ccl_schedule_verify(NULL, made, verdict, &err), CCL_OK);
         ck_assert_msg(verdict->valid, "%s: %s", what, verdict->fault.text);
@@ -348,9 +352,8 @@ static void check_orders(const ccl_topology_t *topo, ccl_routes_t *routes,
             !turned) /* a mirrored one ends with what is left over */
             check_pipelines(&r, stats.pipelines, ways[w].flow == CCL_ORDER_FLOW_YES);
         check_lowered(&r, w == 1);
-        ck_assert_int_eq(ccl_schedule_order_flow(NULL, given, topo, NULL, ways[w].order,
-                                                 ways[w].flow, 0, &again, NULL, NULL, &err),
-                         CCL_OK);
+        wish.routes = NULL;
+        ck_assert_int_eq(ccl_schedule_order(NULL, given, &wish, &again, NULL, NULL, &err), CCL_OK);
         ck_assert_msg(ccl_schedule_equal(made, again), "%s: not the same twice", what);
         free(r.new_of);
         free(pipeline);

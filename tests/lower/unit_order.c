@@ -288,9 +288,12 @@ START_TEST(test_by_hand) {
     ccl_lower_stats_t stats = {0, 0, -1, 77};
     uint32_t *pipeline = NULL;
     char text[300];
-    ck_assert_int_eq(ccl_schedule_order_flow(NULL, s, topo, NULL, cases[_i].order, cases[_i].flow,
-                                             1, &out, &pipeline, &stats, NULL),
-                     CCL_OK);
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+    wish.topo = topo;
+    wish.order = cases[_i].order;
+    wish.flow = cases[_i].flow;
+    wish.batches = 1;
+    ck_assert_int_eq(ccl_schedule_order(NULL, s, &wish, &out, &pipeline, &stats, NULL), CCL_OK);
     text_of(out, pipeline, text, sizeof text);
     ck_assert_msg(strcmp(text, cases[_i].want) == 0, "%s:\n got  %s\n want %s", cases[_i].why, text,
                   cases[_i].want);
@@ -318,9 +321,12 @@ static ccl_schedule_t *hm_allreduce(const ccl_topology_t *topo) {
 static ccl_schedule_t *in_order(const ccl_schedule_t *s, const ccl_topology_t *topo,
                                 ccl_order_flow_t flow, uint32_t batches) {
     ccl_schedule_t *out = NULL;
-    ck_assert_int_eq(ccl_schedule_order_flow(NULL, s, topo, NULL, CCL_ORDER_HPDS, flow, batches,
-                                             &out, NULL, NULL, NULL),
-                     CCL_OK);
+    ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+    wish.topo = topo;
+    wish.order = CCL_ORDER_HPDS;
+    wish.flow = flow;
+    wish.batches = batches;
+    ck_assert_int_eq(ccl_schedule_order(NULL, s, &wish, &out, NULL, NULL, NULL), CCL_OK);
     return out;
 }
 
@@ -351,11 +357,8 @@ START_TEST(test_pace) {
                 {"resccl-topo4", 16, CCL_ORDER_FLOW_YES},
                 {"resccl-topo4", 0, CCL_ORDER_FLOW_YES}};
     ccl_topology_t *topo = topology(rows[_i].cluster);
-    ccl_schedule_t *s = hm_allreduce(topo), *out = NULL;
-    ccl_schedule_t *want = in_order(s, topo, rows[_i].flow, 1);
-    ck_assert_int_eq(ccl_schedule_order_for(NULL, s, topo, NULL, CCL_ORDER_HPDS, rows[_i].batches,
-                                            &out, NULL, NULL, NULL),
-                     CCL_OK);
+    ccl_schedule_t *s = hm_allreduce(topo), *want = in_order(s, topo, rows[_i].flow, 1);
+    ccl_schedule_t *out = in_order(s, topo, CCL_ORDER_FLOW_BY_PACE, rows[_i].batches);
     ck_assert(ccl_schedule_equal(out, want));
     ccl_schedule_destroy(out);
     ccl_schedule_destroy(want);
@@ -416,9 +419,7 @@ START_TEST(test_step_copies) {
     ccl_schedule_t *s = schedule(3, 2, rows, 3), *out = NULL;
     uint32_t *pipeline = NULL;
     s->limited = true;
-    ck_assert_int_eq(
-        ccl_schedule_order(NULL, s, NULL, NULL, CCL_ORDER_STEP, &out, &pipeline, NULL, NULL),
-        CCL_OK);
+    ck_assert_int_eq(ccl_schedule_order(NULL, s, NULL, &out, &pipeline, NULL, NULL), CCL_OK);
     ck_assert(ccl_schedule_equal(s, out));
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_uint_eq(pipeline[i], 0);
@@ -434,9 +435,10 @@ START_TEST(test_nothing_to_do) {
     for (int order = CCL_ORDER_STEP; order <= CCL_ORDER_HPDS; order++) {
         ccl_schedule_t *out = NULL;
         uint32_t *pipeline = NULL;
-        ck_assert_int_eq(ccl_schedule_order(NULL, s, topo, NULL, (ccl_order_t)order, &out,
-                                            &pipeline, NULL, NULL),
-                         CCL_OK);
+        ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
+        wish.topo = topo;
+        wish.order = (ccl_order_t)order;
+        ck_assert_int_eq(ccl_schedule_order(NULL, s, &wish, &out, &pipeline, NULL, NULL), CCL_OK);
         ck_assert_uint_eq(out->ntransfers, 0);
         free(pipeline);
         ccl_schedule_destroy(out);

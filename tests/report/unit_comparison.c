@@ -18,6 +18,21 @@ static ccl_link_use_t uses[8];
 static ccl_sim_result_t result;
 static ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
 
+static void build_cell(ccl_compare_cell_t *c, uint32_t s, uint32_t k, double size_bytes,
+                       uint32_t blocks) {
+    c->status = k == 5 ? CCL_DEADLOCK : CCL_OK;
+    ccl_origin_set(c->origin, "%s", k == 5 ? "" : k == 4 ? "file mine.xml" : "direct: mesh");
+    c->why = k == 5 ? "it waits for itself" : NULL;
+    c->time_s = s == 0 ? 1e-5 * (k + 1) : (k == 3 || k == 4 ? 2e-5 : 3e-5);
+    c->low_s = c->time_s * (1 - 1e-6);
+    c->high_s = c->time_s * (1 + 1e-6);
+    c->algbw_GBps = size_bytes / c->time_s / 1e9;
+    c->busbw_GBps = c->algbw_GBps / 2;
+    c->batches = 1;
+    c->proto = k == 3 ? "LL" : "Simple";
+    c->usage = (ccl_sim_usage_t){blocks, 0.75, 0.25, 0.5, 0.125};
+}
+
 /* Six contenders: the first wins at the first size, the fourth and fifth tie at the second. */
 static void build(void) {
     static const char *names[N] = {
@@ -41,22 +56,7 @@ static void build(void) {
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, 1, 0, &coll, &err), CCL_OK);
     for (uint32_t s = 0; s < SIZES; s++) {
         for (uint32_t k = 0; k < N; k++) {
-            ccl_compare_cell_t *c = &cells[s * N + k];
-
-            c->status = k == 5 ? CCL_DEADLOCK : CCL_OK;
-            ccl_origin_set(c->origin, "%s",
-                           k == 5   ? ""
-                           : k == 4 ? "file mine.xml"
-                                    : "direct: mesh");
-            c->why = k == 5 ? "it waits for itself" : NULL;
-            c->time_s = s == 0 ? 1e-5 * (k + 1) : (k == 3 || k == 4 ? 2e-5 : 3e-5);
-            c->low_s = c->time_s * (1 - 1e-6);
-            c->high_s = c->time_s * (1 + 1e-6);
-            c->algbw_GBps = sizes[s] / c->time_s / 1e9;
-            c->busbw_GBps = c->algbw_GBps / 2;
-            c->batches = 1;
-            c->proto = k == 3 ? "LL" : "Simple";
-            c->usage = (ccl_sim_usage_t){blocks[k], 0.75, 0.25, 0.5, 0.125};
+            build_cell(&cells[s * N + k], s, k, sizes[s], blocks[k]);
         }
     }
     for (uint32_t l = 0; l < topo->nlinks; l++) {

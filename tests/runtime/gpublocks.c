@@ -194,6 +194,27 @@ static int program_unload(ccl_device_program_t *f) {
     return 0;
 }
 
+static void set_run(ccl_device_program_t *f, const ccl_device_plan_t *plan) {
+    ccl_gpu_run_t *run = &f->run;
+    run->units = plan->units + plan->first_unit;
+    run->steps = plan->steps;
+    run->pieces = plan->pieces;
+    run->conns = f->conns;
+    run->memory = f->memory;
+    run->nunits = f->nunits;
+    run->batches = plan->batches;
+    run->by_task = plan->by_task;
+    run->type = plan->type;
+    run->op = plan->op;
+    run->item_bytes = plan->item_bytes;
+    run->protocol = plan->protocol;
+    run->arrived = &f->words[0];
+    run->left = &f->words[1];
+    run->go = &f->words[2];
+    run->start = &f->start;
+    run->end = &f->end;
+}
+
 static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *plan,
                         uint32_t threads, ccl_device_program_t **out) {
     (void)device;
@@ -241,24 +262,7 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
     }
     for (uint32_t r = 0; r < plan->nranks; r++)
         f->memory[r] = plan->memory[r] ? back(plan->memory[r]) : NULL;
-    ccl_gpu_run_t *run = &f->run;
-    run->units = plan->units + plan->first_unit;
-    run->steps = plan->steps;
-    run->pieces = plan->pieces;
-    run->conns = f->conns;
-    run->memory = f->memory;
-    run->nunits = f->nunits;
-    run->batches = plan->batches;
-    run->by_task = plan->by_task;
-    run->type = plan->type;
-    run->op = plan->op;
-    run->item_bytes = plan->item_bytes;
-    run->protocol = plan->protocol;
-    run->arrived = &f->words[0];
-    run->left = &f->words[1];
-    run->go = &f->words[2];
-    run->start = &f->start;
-    run->end = &f->end;
+    set_run(f, plan);
     *out = f;
     return 0;
 }

@@ -14,16 +14,21 @@ typedef enum mutation {
     NO_SENDER     /* receives from where nobody sends */
 } mutation_t;
 
-static uint32_t step(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, ccl_buffer_t src,
-                     uint32_t src_off, ccl_buffer_t dst, uint32_t dst_off, uint32_t count) {
-    ccl_step_t s = {.src_off = src_off,
-                    .dst_off = dst_off,
+typedef struct place {
+    uint8_t buffer;
+    uint32_t offset;
+} place_t;
+
+static uint32_t step(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, place_t src,
+                     place_t dst, uint32_t count) {
+    ccl_step_t s = {.src_off = src.offset,
+                    .dst_off = dst.offset,
                     .count = count,
                     .dep_tb = CCL_NONE,
                     .dep_step = CCL_NONE,
                     .type = (uint8_t)type,
-                    .src_buf = (uint8_t)src,
-                    .dst_buf = (uint8_t)dst};
+                    .src_buf = src.buffer,
+                    .dst_buf = dst.buffer};
     return ccl_program_builder_step(b, tb, s);
 }
 
@@ -40,20 +45,25 @@ static ccl_program_t *gather(mutation_t how) {
         ccl_program_builder_buffer(b, r, CCL_BUF_SCRATCH, 2);
         uint32_t own = ccl_program_builder_tb(b, r, CCL_NONE, CCL_NONE, 0);
         if (!(how == NO_COPY && r == 1))
-            step(b, own, CCL_PRIM_CPY, CCL_BUF_INPUT, 0, CCL_BUF_OUTPUT, r, 1);
+            step(b, own, CCL_PRIM_CPY, (place_t){CCL_BUF_INPUT, 0}, (place_t){CCL_BUF_OUTPUT, r},
+                 1);
         uint32_t both = ccl_program_builder_tb(b, r, 1 - r, 1 - r, 0);
         bool skip = how == NO_SENDER && r == 0;
         if (how == WRONG_SOURCE && r == 0)
-            step(b, both, CCL_PRIM_S, CCL_BUF_SCRATCH, 0, CCL_BUF_INPUT, 0, 1);
+            step(b, both, CCL_PRIM_S, (place_t){CCL_BUF_SCRATCH, 0}, (place_t){CCL_BUF_INPUT, 0},
+                 1);
         else if (!skip)
-            step(b, both, CCL_PRIM_S, CCL_BUF_INPUT, 0, CCL_BUF_INPUT, 0, 1);
+            step(b, both, CCL_PRIM_S, (place_t){CCL_BUF_INPUT, 0}, (place_t){CCL_BUF_INPUT, 0}, 1);
         uint32_t at = how == WRONG_PLACE && r == 1 ? 1 : 1 - r;
         if (how == OTHER_SIZE && r == 1)
-            step(b, both, CCL_PRIM_R, CCL_BUF_INPUT, 0, CCL_BUF_SCRATCH, 0, 2);
+            step(b, both, CCL_PRIM_R, (place_t){CCL_BUF_INPUT, 0}, (place_t){CCL_BUF_SCRATCH, 0},
+                 2);
         else if (how != NO_RECEIVE || r == 0)
-            step(b, both, CCL_PRIM_R, CCL_BUF_INPUT, 0, CCL_BUF_OUTPUT, at, 1);
+            step(b, both, CCL_PRIM_R, (place_t){CCL_BUF_INPUT, 0}, (place_t){CCL_BUF_OUTPUT, at},
+                 1);
         else
-            step(b, both, CCL_PRIM_NOP, CCL_BUF_INPUT, 0, CCL_BUF_OUTPUT, at, 0);
+            step(b, both, CCL_PRIM_NOP, (place_t){CCL_BUF_INPUT, 0}, (place_t){CCL_BUF_OUTPUT, at},
+                 0);
     }
     ccl_status_t status = ccl_program_builder_finish(b, &p, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);

@@ -302,6 +302,19 @@ static bool brute_right(const brute_t *b) {
     return true;
 }
 
+/** The order in which blocks are asked changes always, often or seldom. */
+static void brute_shuffle(brute_t *b, uint32_t *turn, uint32_t mode) {
+    const ccl_program_t *p = b->p;
+    uint64_t dice = brute_random(b);
+    if (!mode || dice % (mode == 1 ? 16 : 256) == 0) {
+        uint32_t from = (uint32_t)((dice >> 20) % p->ntbs), to = (uint32_t)((dice >> 42) % p->ntbs);
+        uint32_t t = turn[from];
+        memmove(turn + from, turn + from + 1, (p->ntbs - 1 - from) * sizeof *turn);
+        memmove(turn + to + 1, turn + to, (p->ntbs - 1 - to) * sizeof *turn);
+        turn[to] = t;
+    }
+}
+
 /** Runs once; true when it ends right. Kinds: all but Gather, Scatter, SendRecv and demands. */
 static bool brute_run(const ccl_program_t *p, bool in_place, uint32_t slots, uint64_t seed) {
     const ccl_collective_t *coll = p->coll;
@@ -336,16 +349,8 @@ static bool brute_run(const ccl_program_t *p, bool in_place, uint32_t slots, uin
     }
     bool ok = true;
     while (left && ok) {
-        /* The first block of `turn` that can goes. It changes always, often or seldom. */
-        uint64_t dice = brute_random(&b);
-        if (!mode || dice % (mode == 1 ? 16 : 256) == 0) {
-            uint32_t from = (uint32_t)((dice >> 20) % p->ntbs),
-                     to = (uint32_t)((dice >> 42) % p->ntbs);
-            uint32_t t = turn[from];
-            memmove(turn + from, turn + from + 1, (p->ntbs - 1 - from) * sizeof *turn);
-            memmove(turn + to + 1, turn + to, (p->ntbs - 1 - to) * sizeof *turn);
-            turn[to] = t;
-        }
+        /* The first block of `turn` that can goes. */
+        brute_shuffle(&b, turn, mode);
         bool moved = false;
         for (uint32_t i = 0; i < p->ntbs && !moved && ok; i++) {
             uint32_t t = turn[i];

@@ -194,6 +194,44 @@ static inline bool mutate_group(ccl_program_t *m, ccl_rng_t *rng) {
     return true;
 }
 
+static inline bool swap_steps(ccl_program_t *m, ccl_step_t *s, ccl_step_t *q) {
+    ccl_step_t keep = *s;
+    if (same_step(s, q) || commute(s, q) || !same_peers(m, s, q))
+        return false;
+    *s = *q;
+    *q = keep;
+    ccl_peers_t *peers = (ccl_peers_t *)m->peers, at;
+    if (peers) {
+        at = peers[s - m->steps];
+        peers[s - m->steps] = peers[q - m->steps];
+        peers[q - m->steps] = at;
+    }
+    uint8_t flag = s->has_dep; /* who waits, waits for the place */
+    s->has_dep = q->has_dep;
+    q->has_dep = flag;
+    return true;
+}
+
+static inline bool change_peer(ccl_program_t *m, ccl_tb_t *tb, ccl_step_t *s, ccl_rng_t *rng) {
+    ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
+    bool sends = ccl_rng_below(rng, 2);
+    uint32_t *peer =
+        sends ? (own ? &own->send_peer : &tb->send_peer) : (own ? &own->recv_peer : &tb->recv_peer);
+    uint32_t was = *peer;
+    *peer = mutant_peer(m, rng);
+    return was != CCL_NONE && *peer != was &&
+           (!own || (sends ? ccl_primitive_sends(s->type) : ccl_primitive_receives(s->type)));
+}
+
+static inline bool change_channel(ccl_program_t *m, ccl_tb_t *tb, ccl_step_t *s, ccl_rng_t *rng) {
+    ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
+    uint32_t *channel = own ? &own->channel : &tb->channel;
+    uint32_t was = *channel;
+    *channel = ccl_rng_below(rng, m->nchannels + 1);
+    return *channel != was && (own ? ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type)
+                                   : tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
+}
+
 /** Changes one thing that matters; false when the dice named nothing to change. */
 static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
     uint32_t t = ccl_rng_below(rng, m->ntbs);
@@ -213,23 +251,8 @@ static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
         was = s->has_dep && awaited(m, t, i);
         s->has_dep = 0;
         return was;
-    case SWAP_STEPS: {
-        ccl_step_t *q = &m->steps[tb->first_step + ccl_rng_below(rng, tb->nsteps)], keep = *s;
-        if (same_step(s, q) || commute(s, q) || !same_peers(m, s, q))
-            return false;
-        *s = *q;
-        *q = keep;
-        ccl_peers_t *peers = (ccl_peers_t *)m->peers, at;
-        if (peers) {
-            at = peers[s - m->steps];
-            peers[s - m->steps] = peers[q - m->steps];
-            peers[q - m->steps] = at;
-        }
-        uint8_t flag = s->has_dep; /* who waits, waits for the place */
-        s->has_dep = q->has_dep;
-        q->has_dep = flag;
-        return true;
-    }
+    case SWAP_STEPS:
+        return swap_steps(m, s, &m->steps[tb->first_step + ccl_rng_below(rng, tb->nsteps)]);
     case OFFSET: {
         uint32_t *off = pick_src ? &s->src_off : &s->dst_off;
         was = *off;
@@ -241,25 +264,10 @@ static inline bool mutate(ccl_program_t *m, mutation_t how, ccl_rng_t *rng) {
         was = s->count;
         s->count = ccl_rng_below(rng, was + 3);
         return s->type != CCL_PRIM_NOP && s->count != was;
-    case PEER: {
-        ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
-        bool sends = ccl_rng_below(rng, 2);
-        uint32_t *peer = sends ? (own ? &own->send_peer : &tb->send_peer)
-                               : (own ? &own->recv_peer : &tb->recv_peer);
-        was = *peer;
-        *peer = mutant_peer(m, rng);
-        return was != CCL_NONE && *peer != was &&
-               (!own || (sends ? ccl_primitive_sends(s->type) : ccl_primitive_receives(s->type)));
-    }
-    case CHANNEL: {
-        ccl_peers_t *own = m->peers ? (ccl_peers_t *)&m->peers[s - m->steps] : NULL;
-        uint32_t *channel = own ? &own->channel : &tb->channel;
-        was = *channel;
-        *channel = ccl_rng_below(rng, m->nchannels + 1);
-        return *channel != was &&
-               (own ? ccl_primitive_sends(s->type) || ccl_primitive_receives(s->type)
-                    : tb->send_peer != CCL_NONE || tb->recv_peer != CCL_NONE);
-    }
+    case PEER:
+        return change_peer(m, tb, s, rng);
+    case CHANNEL:
+        return change_channel(m, tb, s, rng);
     case DROP_STEP:
         was = s->type;
         drop_step(m, t, i);

@@ -147,16 +147,17 @@ static uint32_t run_naive(const ccl_program_t *p, const ccl_blocking_t *how, ccl
     return stuck;
 }
 
-/** Random blocks on distinct connections; sends and receives nearly balanced by a random walk. */
-static ccl_program_t *random_program(ccl_rng_t *rng) {
-    uint32_t nranks = 2 + ccl_rng_below(rng, 4), nconns = 1 + ccl_rng_below(rng, 8);
-    ccl_collective_t *coll = NULL;
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, nranks, 4, 0, &coll, NULL), CCL_OK);
-    ccl_program_builder_t *b = ccl_program_builder_create("random", coll, 4, "Simple");
-    uint32_t tb_of[64], rank_of[64], id_of[64], len[64] = {0}, ids[8] = {0}, ntbs = 0;
-    uint32_t in[64], out[64];
-    memset(in, 0xff, sizeof in);
-    memset(out, 0xff, sizeof out);
+/** Blocks; CCL_NONE: none there. */
+typedef struct ends {
+    uint32_t n, rank_of[64], in[64], out[64], channel[64];
+} ends_t;
+
+/** Distinct connections; some sending and receiving blocks of one rank are joined, so that steps
+   can be fused. */
+static void random_ends(ccl_rng_t *rng, uint32_t nranks, uint32_t nconns, ends_t *e) {
+    uint32_t *rank_of = e->rank_of, *in = e->in, *out = e->out, *channel = e->channel, ntbs = 0;
+    memset(e->in, 0xff, sizeof e->in);
+    memset(e->out, 0xff, sizeof e->out);
     /* Connection c is channel c, from block 2 c to block 2 c + 1. */
     for (uint32_t c = 0; c < nconns; c++) {
         uint32_t src = ccl_rng_below(rng, nranks),
@@ -166,8 +167,6 @@ static ccl_program_t *random_program(ccl_rng_t *rng) {
         rank_of[ntbs] = dst;
         in[ntbs++] = src;
     }
-    /* Join some sending and receiving blocks of one rank, so that steps can be fused. */
-    uint32_t channel[64];
     for (uint32_t t = 0; t < ntbs; t++)
         channel[t] = t / 2;
     for (uint32_t t = 0; t < ntbs; t++) {
@@ -189,6 +188,30 @@ static ccl_program_t *random_program(ccl_rng_t *rng) {
             break;
         }
     }
+    e->n = ntbs;
+}
+
+/** Whom block t sends to; CCL_NONE: nobody receives. */
+static uint32_t receiver_of(const ends_t *e, uint32_t t) {
+    uint32_t found = CCL_NONE;
+    for (uint32_t z = 0; z < e->n; z++) {
+        if (e->rank_of[z] == e->out[t] && e->in[z] == e->rank_of[t] &&
+            e->channel[z] == e->channel[t])
+            found = z;
+    }
+    return found;
+}
+
+/** Random blocks on distinct connections; sends and receives nearly balanced by a random walk. */
+static ccl_program_t *random_program(ccl_rng_t *rng) {
+    uint32_t nranks = 2 + ccl_rng_below(rng, 4), nconns = 1 + ccl_rng_below(rng, 8);
+    ccl_collective_t *coll = NULL;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, nranks, 4, 0, &coll, NULL), CCL_OK);
+    ccl_program_builder_t *b = ccl_program_builder_create("random", coll, 4, "Simple");
+    uint32_t tb_of[64], id_of[64], len[64] = {0}, ids[8] = {0};
+    ends_t e = {.n = 0};
+    random_ends(rng, nranks, nconns, &e);
+    uint32_t ntbs = e.n, *rank_of = e.rank_of, *in = e.in, *out = e.out, *channel = e.channel;
     for (uint32_t t = 0; t < ntbs; t++) {
         if (rank_of[t] == CCL_NONE)
             continue;
@@ -209,10 +232,7 @@ static ccl_program_t *random_program(ccl_rng_t *rng) {
                        : out[t] == CCL_NONE ? recv_types[ccl_rng_below(rng, 2)]
                                             : both_types[ccl_rng_below(rng, 4)];
         } else if (out[t] != CCL_NONE && ccl_rng_below(rng, 8)) {
-            for (uint32_t z = 0; z < ntbs; z++) { /* whom t sends to */
-                if (rank_of[z] == out[t] && in[z] == rank_of[t] && channel[z] == channel[t])
-                    pair[1] = z;
-            }
+            pair[1] = receiver_of(&e, t);
             types[0] = CCL_PRIM_S;
             if (pair[1] != CCL_NONE && ccl_rng_below(rng, 4) == 0) { /* the other end first */
                 pair[0] = pair[1];

@@ -28,17 +28,28 @@ static ccl_program_t *finish(ccl_program_builder_t *b) {
     return p;
 }
 
-static uint32_t add(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uint8_t src,
-                    uint32_t src_off, uint8_t dst, uint32_t dst_off, uint32_t count,
-                    uint32_t dep_tb, uint32_t dep_step) {
+typedef struct place {
+    uint8_t buffer;
+    uint32_t offset;
+} place_t;
+
+/** What a step waits for. */
+typedef struct dep {
+    uint32_t tb, step;
+} dep_t;
+
+static const dep_t nothing = {CCL_NONE, CCL_NONE};
+
+static uint32_t add(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, place_t src,
+                    place_t dst, uint32_t count, dep_t dep) {
     ccl_step_t step = {.type = (uint8_t)type,
-                       .src_buf = src,
-                       .src_off = src_off,
-                       .dst_buf = dst,
-                       .dst_off = dst_off,
+                       .src_buf = src.buffer,
+                       .src_off = src.offset,
+                       .dst_buf = dst.buffer,
+                       .dst_off = dst.offset,
                        .count = count,
-                       .dep_tb = dep_tb,
-                       .dep_step = dep_step};
+                       .dep_tb = dep.tb,
+                       .dep_step = dep.step};
     return ccl_program_builder_step(b, tb, step);
 }
 
@@ -50,10 +61,11 @@ static ccl_program_t *ring_allgather(uint32_t n, uint32_t c) {
     ccl_program_builder_place(b, true, false, 0, 0);
     for (uint32_t r = 0; r < n; r++) {
         uint32_t t = ccl_program_builder_tb(b, r, (r + 1) % n, (r + n - 1) % n, 0);
-        add(b, t, CCL_PRIM_S, O, r * c, O, r * c, c, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_S, (place_t){O, r * c}, (place_t){O, r * c}, c, nothing);
         for (uint32_t i = 1; i < n; i++) {
             uint32_t at = (r + n - i) % n * c;
-            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, O, at, O, at, c, CCL_NONE, CCL_NONE);
+            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, (place_t){O, at}, (place_t){O, at}, c,
+                nothing);
         }
     }
     return finish(b);
@@ -67,12 +79,12 @@ static ccl_program_t *ring_allgather_blocks(uint32_t n, uint32_t c) {
         uint32_t out = ccl_program_builder_tb(b, r, (r + 1) % n, CCL_NONE, 0);
         uint32_t in = ccl_program_builder_tb(b, r, CCL_NONE, (r + n - 1) % n, 0);
         uint32_t copy = ccl_program_builder_tb(b, r, CCL_NONE, CCL_NONE, 0);
-        add(b, copy, CCL_PRIM_CPY, I, 0, O, r * c, c, CCL_NONE, CCL_NONE);
+        add(b, copy, CCL_PRIM_CPY, (place_t){I, 0}, (place_t){O, r * c}, c, nothing);
         for (uint32_t i = 1; i < n; i++) {
             uint32_t at = (r + n - i) % n * c, sent = (r + n - i + 1) % n * c;
-            add(b, in, CCL_PRIM_R, O, at, O, at, c, CCL_NONE, CCL_NONE);
-            add(b, out, CCL_PRIM_S, i == 1 ? I : O, i == 1 ? 0 : sent, O, sent, c,
-                i == 1 ? CCL_NONE : 1, i == 1 ? CCL_NONE : i - 2);
+            add(b, in, CCL_PRIM_R, (place_t){O, at}, (place_t){O, at}, c, nothing);
+            add(b, out, CCL_PRIM_S, (place_t){i == 1 ? I : O, i == 1 ? 0 : sent},
+                (place_t){O, sent}, c, (dep_t){i == 1 ? CCL_NONE : 1, i == 1 ? CCL_NONE : i - 2});
         }
     }
     return finish(b);
@@ -84,13 +96,14 @@ static ccl_program_t *ring_allreduce(uint32_t n) {
     ccl_program_builder_place(b, true, true, 0, 0);
     for (uint32_t r = 0; r < n; r++) {
         uint32_t t = ccl_program_builder_tb(b, r, (r + 1) % n, (r + n - 1) % n, 0);
-        add(b, t, CCL_PRIM_S, I, (r + n - 1) % n, O, 0, 1, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_S, (place_t){I, (r + n - 1) % n}, (place_t){O, 0}, 1, nothing);
         for (uint32_t i = 2; i < n; i++)
-            add(b, t, CCL_PRIM_RRS, I, (r + n - i) % n, O, 0, 1, CCL_NONE, CCL_NONE);
-        add(b, t, CCL_PRIM_RRCS, I, r, O, r, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_RRS, (place_t){I, (r + n - i) % n}, (place_t){O, 0}, 1, nothing);
+        add(b, t, CCL_PRIM_RRCS, (place_t){I, r}, (place_t){O, r}, 1, nothing);
         for (uint32_t i = 1; i < n; i++) {
             uint32_t at = (r + n - i) % n;
-            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, O, at, O, at, 1, CCL_NONE, CCL_NONE);
+            add(b, t, i + 1 < n ? CCL_PRIM_RCS : CCL_PRIM_R, (place_t){O, at}, (place_t){O, at}, 1,
+                nothing);
         }
     }
     return finish(b);
@@ -106,17 +119,17 @@ static ccl_program_t *allpairs_allreduce(uint32_t n) {
         uint32_t sum = ccl_program_builder_tb(b, r, CCL_NONE, CCL_NONE, 0);
         for (uint32_t d = 1; d < n; d++) {
             uint32_t peer = (r + d) % n, t = ccl_program_builder_tb(b, r, peer, peer, 0);
-            add(b, t, CCL_PRIM_S, I, peer, S, r, 1, CCL_NONE, CCL_NONE);
-            add(b, t, CCL_PRIM_R, I, r, S, peer, 1, CCL_NONE, CCL_NONE);
-            add(b, sum, CCL_PRIM_RE, S, peer, I, r, 1, d, 1);
+            add(b, t, CCL_PRIM_S, (place_t){I, peer}, (place_t){S, r}, 1, nothing);
+            add(b, t, CCL_PRIM_R, (place_t){I, r}, (place_t){S, peer}, 1, nothing);
+            add(b, sum, CCL_PRIM_RE, (place_t){S, peer}, (place_t){I, r}, 1, (dep_t){d, 1});
         }
         for (uint32_t d = 1; d < n; d++) {
             uint32_t peer = (r + d) % n, t = 0;
             (void)t;
             /* blocks were created in turn: the handle of (r, d) follows from n */
             uint32_t handle = r * n + d;
-            add(b, handle, CCL_PRIM_S, I, r, I, r, 1, 0, n - 2);
-            add(b, handle, CCL_PRIM_R, I, peer, I, peer, 1, CCL_NONE, CCL_NONE);
+            add(b, handle, CCL_PRIM_S, (place_t){I, r}, (place_t){I, r}, 1, (dep_t){0, n - 2});
+            add(b, handle, CCL_PRIM_R, (place_t){I, peer}, (place_t){I, peer}, 1, nothing);
         }
     }
     return finish(b);
@@ -137,19 +150,21 @@ static ccl_program_t *two_step_alltoall(uint32_t g) {
             uint32_t t = ccl_program_builder_tb(b, r, l == local ? CCL_NONE : peer,
                                                 l == local ? CCL_NONE : peer, 0);
             if (l == local) {
-                add(b, t, CCL_PRIM_CPY, I, r, O, r, 1, CCL_NONE, CCL_NONE);
-                add(b, t, CCL_PRIM_CPY, I, far, S, local, 1, CCL_NONE, CCL_NONE);
+                add(b, t, CCL_PRIM_CPY, (place_t){I, r}, (place_t){O, r}, 1, nothing);
+                add(b, t, CCL_PRIM_CPY, (place_t){I, far}, (place_t){S, local}, 1, nothing);
                 continue;
             }
-            add(b, t, CCL_PRIM_S, I, far_base + l, S, local, 1, CCL_NONE, CCL_NONE);
-            add(b, t, CCL_PRIM_R, I, 0, S, l, 1, CCL_NONE, CCL_NONE);
-            add(b, t, CCL_PRIM_S, I, peer, O, r, 1, CCL_NONE, CCL_NONE);
-            add(b, t, CCL_PRIM_R, I, 0, O, peer, 1, CCL_NONE, CCL_NONE);
+            add(b, t, CCL_PRIM_S, (place_t){I, far_base + l}, (place_t){S, local}, 1, nothing);
+            add(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){S, l}, 1, nothing);
+            add(b, t, CCL_PRIM_S, (place_t){I, peer}, (place_t){O, r}, 1, nothing);
+            add(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){O, peer}, 1, nothing);
         }
         for (uint32_t l = 0; l + 1 < g; l++)
-            add(b, across, CCL_PRIM_NOP, I, 0, I, 0, 0, first_local + l, 1);
-        add(b, across, CCL_PRIM_S, S, 0, O, base, g, first_local + g - 1, 1);
-        add(b, across, CCL_PRIM_R, S, 0, O, far_base, g, CCL_NONE, CCL_NONE);
+            add(b, across, CCL_PRIM_NOP, (place_t){I, 0}, (place_t){I, 0}, 0,
+                (dep_t){first_local + l, 1});
+        add(b, across, CCL_PRIM_S, (place_t){S, 0}, (place_t){O, base}, g,
+            (dep_t){first_local + g - 1, 1});
+        add(b, across, CCL_PRIM_R, (place_t){S, 0}, (place_t){O, far_base}, g, nothing);
     }
     return finish(b);
 }
@@ -163,11 +178,11 @@ static ccl_program_t *pair_reducescatter(void) {
         uint32_t far = r ^ 2, near = r ^ 1, keep = r & 2, give = keep ^ 2;
         uint32_t t = ccl_program_builder_tb(b, r, far, far, 0);
         uint32_t u = ccl_program_builder_tb(b, r, near, near, 1);
-        add(b, t, CCL_PRIM_S, I, give, S, 0, 2, CCL_NONE, CCL_NONE);
-        add(b, t, CCL_PRIM_R, I, 0, S, 0, 2, CCL_NONE, CCL_NONE);
-        add(b, t, CCL_PRIM_RE, S, 0, I, keep, 2, CCL_NONE, CCL_NONE);
-        add(b, u, CCL_PRIM_S, I, near, S, 2, 1, 0, 2);
-        add(b, u, CCL_PRIM_RRC, I, r, O, 0, 1, CCL_NONE, CCL_NONE);
+        add(b, t, CCL_PRIM_S, (place_t){I, give}, (place_t){S, 0}, 2, nothing);
+        add(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){S, 0}, 2, nothing);
+        add(b, t, CCL_PRIM_RE, (place_t){S, 0}, (place_t){I, keep}, 2, nothing);
+        add(b, u, CCL_PRIM_S, (place_t){I, near}, (place_t){S, 2}, 1, (dep_t){0, 2});
+        add(b, u, CCL_PRIM_RRC, (place_t){I, r}, (place_t){O, 0}, 1, nothing);
     }
     return finish(b);
 }

@@ -14,23 +14,8 @@ static inline uint32_t share_peer(ccl_program_builder_t *b, const ccl_program_t 
     return group ? ccl_program_builder_group(b, group->ranks, group->n) : peer;
 }
 
-/**
- * Some blocks of a rank become one that all their connections share, their steps interleaved at
- * random. Destroys p. What it computes stays, but it may block.
- */
-static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
-    size_t nt = p->ntbs + (size_t)1, ns = p->nsteps + (size_t)1;
-    uint32_t *into = calloc(nt, sizeof *into), *id = calloc(nt, sizeof *id);
-    uint32_t *handle = calloc(nt, sizeof *handle), *next = calloc(nt, sizeof *next);
-    uint32_t *at = calloc(ns, sizeof *at), *order = calloc(ns, sizeof *order);
-    uint32_t *owner = calloc(ns, sizeof *owner), *ids = calloc(p->nranks, sizeof *ids);
-    uint32_t norder = 0;
-    for (uint32_t t = 0; t < p->ntbs; t++) {
-        into[t] = t;
-        for (uint32_t q = p->rank_first_tb[p->tbs[t].rank]; q < t && into[t] == t; q++)
-            if (into[q] == q && ccl_rng_below(rng, 3) == 0)
-                into[t] = q;
-    }
+/** A program like p, without blocks. */
+static inline ccl_program_builder_t *share_begin(const ccl_program_t *p) {
     ccl_collective_t *coll = NULL;
     ck_assert_int_eq(ccl_collective_clone(p->coll, &coll, NULL), CCL_OK);
     ccl_program_builder_t *b = ccl_program_builder_create(p->name, coll, p->nchunks, p->proto);
@@ -42,6 +27,32 @@ static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
         if (p->shares)
             ccl_program_builder_shares(b, i / 3, (ccl_buffer_t)(i % 3), p->shares[i]);
     }
+    return b;
+}
+
+/** into[t]: the first of the blocks that t becomes one with. */
+static inline void share_choose(const ccl_program_t *p, ccl_rng_t *rng, uint32_t *into) {
+    for (uint32_t t = 0; t < p->ntbs; t++) {
+        into[t] = t;
+        for (uint32_t q = p->rank_first_tb[p->tbs[t].rank]; q < t && into[t] == t; q++)
+            if (into[q] == q && ccl_rng_below(rng, 3) == 0)
+                into[t] = q;
+    }
+}
+
+/**
+ * Some blocks of a rank become one that all their connections share, their steps interleaved at
+ * random. Destroys p. What it computes stays, but it may block.
+ */
+static inline ccl_program_t *share_blocks(ccl_program_t *p, ccl_rng_t *rng) {
+    size_t nt = p->ntbs + (size_t)1, ns = p->nsteps + (size_t)1;
+    uint32_t *into = calloc(nt, sizeof *into), *id = calloc(nt, sizeof *id);
+    uint32_t *handle = calloc(nt, sizeof *handle), *next = calloc(nt, sizeof *next);
+    uint32_t *at = calloc(ns, sizeof *at), *order = calloc(ns, sizeof *order);
+    uint32_t *owner = calloc(ns, sizeof *owner), *ids = calloc(p->nranks, sizeof *ids);
+    uint32_t norder = 0;
+    share_choose(p, rng, into);
+    ccl_program_builder_t *b = share_begin(p);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         uint32_t end = p->rank_first_tb[tb->rank + 1], left = 0, parts = 0;

@@ -511,13 +511,18 @@ static const char demand_text[] =
     "{\"source\": 1, \"destinations\": [1, 2], \"bytes\": 256},"
     "{\"source\": 2, \"destinations\": [0], \"bytes\": 0}]}";
 
-static void add_step(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, uint8_t src,
-                     uint32_t src_off, uint8_t dst, uint32_t dst_off, uint32_t count) {
+typedef struct place {
+    uint8_t buffer;
+    uint32_t offset;
+} place_t;
+
+static void add_step(ccl_program_builder_t *b, uint32_t tb, ccl_primitive_t type, place_t src,
+                     place_t dst, uint32_t count) {
     ccl_step_t s = {.type = (uint8_t)type,
-                    .src_buf = src,
-                    .src_off = src_off,
-                    .dst_buf = dst,
-                    .dst_off = dst_off,
+                    .src_buf = src.buffer,
+                    .src_off = src.offset,
+                    .dst_buf = dst.buffer,
+                    .dst_off = dst.offset,
                     .count = count,
                     .dep_tb = NONE,
                     .dep_step = NONE};
@@ -535,23 +540,23 @@ static ccl_program_t *demand_program(void) {
     ccl_program_builder_t *b = ccl_program_builder_create("d", coll, 3, "Simple");
     ccl_program_builder_place(b, true, true, 0, 0);
     uint32_t t = ccl_program_builder_tb(b, 0, 1, 1, 0);
-    add_step(b, t, CCL_PRIM_S, I, 0, O, 0, 2);
-    add_step(b, t, CCL_PRIM_RRC, I, 2, O, 0, 1);
+    add_step(b, t, CCL_PRIM_S, (place_t){I, 0}, (place_t){O, 0}, 2);
+    add_step(b, t, CCL_PRIM_RRC, (place_t){I, 2}, (place_t){O, 0}, 1);
     t = ccl_program_builder_tb(b, 0, 2, NONE, 0);
-    add_step(b, t, CCL_PRIM_S, I, 1, O, 0, 1);
+    add_step(b, t, CCL_PRIM_S, (place_t){I, 1}, (place_t){O, 0}, 1);
     t = ccl_program_builder_tb(b, 1, NONE, 0, 0);
-    add_step(b, t, CCL_PRIM_R, I, 0, O, 0, 2);
+    add_step(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){O, 0}, 2);
     t = ccl_program_builder_tb(b, 1, 0, 2, 0);
-    add_step(b, t, CCL_PRIM_RRS, I, 0, O, 0, 1);
+    add_step(b, t, CCL_PRIM_RRS, (place_t){I, 0}, (place_t){O, 0}, 1);
     t = ccl_program_builder_tb(b, 1, 2, NONE, 0);
-    add_step(b, t, CCL_PRIM_S, I, 1, O, 0, 1);
-    add_step(b, t, CCL_PRIM_CPY, I, 1, O, 2, 1);
+    add_step(b, t, CCL_PRIM_S, (place_t){I, 1}, (place_t){O, 0}, 1);
+    add_step(b, t, CCL_PRIM_CPY, (place_t){I, 1}, (place_t){O, 2}, 1);
     t = ccl_program_builder_tb(b, 2, 1, NONE, 0);
-    add_step(b, t, CCL_PRIM_S, I, 0, O, 0, 1);
+    add_step(b, t, CCL_PRIM_S, (place_t){I, 0}, (place_t){O, 0}, 1);
     t = ccl_program_builder_tb(b, 2, NONE, 0, 0);
-    add_step(b, t, CCL_PRIM_R, I, 0, O, 0, 1);
+    add_step(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){O, 0}, 1);
     t = ccl_program_builder_tb(b, 2, NONE, 1, 0);
-    add_step(b, t, CCL_PRIM_R, I, 0, O, 1, 1);
+    add_step(b, t, CCL_PRIM_R, (place_t){I, 0}, (place_t){O, 1}, 1);
     ccl_program_t *p = NULL;
     ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
     return p;

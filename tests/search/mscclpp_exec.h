@@ -83,9 +83,10 @@ static void partner(uint32_t g, const char *type, uint32_t at, uint32_t *peer, u
     ck_abort_msg("channel %u of GPU %u has no other end", at, g);
 }
 
-/* @param packets  it is of packets.  @param come_out  whether they have come; NULL: not asked. */
+/* @param come_out  of packets: whether they have come; NULL: it is of none. */
 static value_t **cells_of(uint32_t g, json_t *tb, json_t *op, const char *key, uint32_t n,
-                          bool packets, uint32_t *size, bool **come_out) {
+                          uint32_t *size, bool **come_out) {
+    bool packets = come_out != NULL;
     json_t *buff = json_array_get(json_object_get(op, key), n);
     uint32_t on = g, at = number(buff, "index");
     const char *type = word(buff, "type");
@@ -106,13 +107,13 @@ static value_t **cells_of(uint32_t g, json_t *tb, json_t *op, const char *key, u
     uint32_t b = *type == 'i' ? 0 : *type == 'o' ? 1 : packets ? PACKETS : 2;
     ck_assert(!packets || b == PACKETS);
     ck_assert_uint_le(at + *size, gpus[on].of[b].n);
-    if (come_out)
+    if (packets)
         *come_out = &gpus[on].of[b].come[at];
     return &gpus[on].of[b].cell[at];
 }
 static value_t **cells(uint32_t g, json_t *tb, json_t *op, const char *key, uint32_t n,
                        uint32_t *size) {
-    return cells_of(g, tb, op, key, n, false, size, NULL);
+    return cells_of(g, tb, op, key, n, size, NULL);
 }
 
 static value_t sum_of(value_t a, value_t b) {
@@ -208,11 +209,10 @@ static bool by_packets(uint32_t g, json_t *tb, json_t *op, bool *known) {
     *known = makes || puts || passes || reads || adds;
     if (!*known)
         return true;
-    value_t **from =
-        cells_of(g, tb, op, "src_buff", 0, passes || reads, &size, passes || reads ? &come : NULL);
-    value_t **part = adds ? cells_of(g, tb, op, "src_buff", 1, true, &other, &come) : NULL;
-    value_t **to = cells_of(g, tb, op, "dst_buff", 0, makes || puts || passes, &other,
-                            makes || puts || passes ? &arrive : NULL);
+    value_t **from = cells_of(g, tb, op, "src_buff", 0, &size, passes || reads ? &come : NULL);
+    value_t **part = adds ? cells_of(g, tb, op, "src_buff", 1, &other, &come) : NULL;
+    value_t **to =
+        cells_of(g, tb, op, "dst_buff", 0, &other, makes || puts || passes ? &arrive : NULL);
     ck_assert_uint_eq(size, other);
     for (uint32_t i = 0; come && i < size; i++)
         if (!come[i])

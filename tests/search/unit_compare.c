@@ -245,28 +245,68 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+static void check_same_cells(const ccl_comparison_t *plain, const ccl_comparison_t *c) {
+    for (uint32_t i = 0; i < 6; i++) {
+        const ccl_compare_cell_t *a = &plain->cells[i], *b = &c->cells[i];
+        ck_assert_int_eq(a->status, b->status);
+        ck_assert(a->time_s == b->time_s && a->low_s == b->low_s && a->high_s == b->high_s);
+        ck_assert(a->busbw_GBps == b->busbw_GBps && a->batches == b->batches);
+        ck_assert(a->usage.thread_blocks == b->usage.thread_blocks &&
+                  a->usage.mean_idle_share == b->usage.mean_idle_share &&
+                  a->usage.link_utilization == b->usage.link_utilization);
+    }
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert_uint_eq(plain->winner[s], c->winner[s]);
+        ck_assert(plain->tie[s] == c->tie[s]);
+        ck_assert(plain->best[s]->time_s == c->best[s]->time_s);
+    }
+}
+
+/* Tunes the settings that compare has run in HPDS's order, and those of auto. */
+static void tune_resumes_hpds(const ccl_topology_t *topo, const ccl_collective_t *want,
+                              ccl_notebook_t *n) {
+    static const char *const knobs[] = {"with=ring,hm",    "channels=auto", "chunks=auto",
+                                        "order=auto,hpds", "allocate=auto", "granularity=auto",
+                                        "proto=auto"};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_space_t *space = NULL;
+    ccl_tuning_t *t = NULL;
+    ck_assert_int_eq(ccl_space_create(&space, NULL), CCL_OK);
+    for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
+        ck_assert_int_eq(ccl_space_set(space, knobs[i], NULL), CCL_OK);
+    ccl_tune_options_t tune = CCL_TUNE_OPTIONS_INIT;
+    tune.space = space;
+    tune.strategy = CCL_STRATEGY_GRID;
+    tune.sizes_bytes = sizes;
+    tune.nsizes = 2;
+    tune.gap = 0;
+    tune.notebook = n;
+    ck_assert_int_eq(ccl_tune(NULL, topo, want, &tune, &t, &err), CCL_OK);
+    uint32_t resumed = 0;
+    for (uint32_t i = 0; i < t->nruns; i++) {
+        resumed += t->runs[i].resumed;
+        bool hpds = strstr(t->points[t->runs[i].point].settings, "hpds") != NULL;
+        ck_assert(t->runs[i].resumed == hpds);
+    }
+    ck_assert_uint_eq(resumed, 4);
+    ccl_tuning_destroy(t);
+    ccl_space_destroy(space);
+}
+
 /* What tune has run a comparison does not run again, and the other way round; the result is that of
    a comparison without a notebook. */
 START_TEST(test_notebook) {
     static const ccl_contender_t contenders[] = {{.name = "ring"}, {.name = "hm"}, {.name = "pxn"}};
-    static const char *const knobs[] = {"with=ring,hm",    "channels=auto", "chunks=auto",
-                                        "order=auto,hpds", "allocate=auto", "granularity=auto",
-                                        "proto=auto"};
     char path[] = "/tmp/ccllab_compare_XXXXXX", file[80], command[100];
     ccl_topology_t *topo = topology("heteccl-h20-4+8");
     ccl_comparison_t *plain = compare(topo, CCL_ALLGATHER, 1, contenders, 3, sizes, 2), *c = NULL;
     ccl_collective_t *want;
-    ccl_space_t *space = NULL;
-    ccl_tuning_t *t = NULL;
     ccl_notebook_t *n = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_ptr_nonnull(mkdtemp(path));
     snprintf(file, sizeof file, "%s/n.db", path);
     ck_assert_int_eq(ccl_notebook_open(file, true, &n, NULL), CCL_OK);
     ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
-    ck_assert_int_eq(ccl_space_create(&space, NULL), CCL_OK);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(knobs); i++)
-        ck_assert_int_eq(ccl_space_set(space, knobs[i], NULL), CCL_OK);
     ccl_compare_options_t o = {.size = sizeof o,
                                .contenders = contenders,
                                .ncontenders = 3,
@@ -276,26 +316,12 @@ START_TEST(test_notebook) {
                                .lower = CCL_LOWER_OPTIONS_INIT,
                                .sim = CCL_SIM_OPTIONS_INIT,
                                .notebook = n};
-    ccl_tune_options_t tune = CCL_TUNE_OPTIONS_INIT;
-    tune.space = space;
-    tune.strategy = CCL_STRATEGY_GRID;
-    tune.sizes_bytes = sizes;
-    tune.nsizes = 2;
-    tune.gap = 0;
-    tune.notebook = n;
     /* In HPDS's order first by compare, then tune: that and auto. */
     o.lower.order = CCL_ORDER_HPDS;
     o.way_bits = CCL_WAY_ORDER;
     ck_assert_msg(ccl_compare(NULL, topo, want, &o, &c, &err) == CCL_OK, "%s", err.text);
     ck_assert_uint_eq(c->resumed, 0);
-    ck_assert_int_eq(ccl_tune(NULL, topo, want, &tune, &t, &err), CCL_OK);
-    uint32_t resumed = 0;
-    for (uint32_t i = 0; i < t->nruns; i++) {
-        resumed += t->runs[i].resumed;
-        bool hpds = strstr(t->points[t->runs[i].point].settings, "hpds") != NULL;
-        ck_assert(t->runs[i].resumed == hpds);
-    }
-    ck_assert_uint_eq(resumed, 4);
+    tune_resumes_hpds(topo, want, n);
     ccl_comparison_destroy(c);
     /* As the synthesizers are: ring and hm from tune, pxn once. */
     o.way_bits = 0;
@@ -303,20 +329,7 @@ START_TEST(test_notebook) {
     for (uint32_t round = 0; round < 2; round++) {
         ck_assert_msg(ccl_compare(NULL, topo, want, &o, &c, &err) == CCL_OK, "%s", err.text);
         ck_assert_uint_eq(c->resumed, round == 0 ? 4 : 6);
-        for (uint32_t i = 0; i < 6; i++) {
-            const ccl_compare_cell_t *a = &plain->cells[i], *b = &c->cells[i];
-            ck_assert_int_eq(a->status, b->status);
-            ck_assert(a->time_s == b->time_s && a->low_s == b->low_s && a->high_s == b->high_s);
-            ck_assert(a->busbw_GBps == b->busbw_GBps && a->batches == b->batches);
-            ck_assert(a->usage.thread_blocks == b->usage.thread_blocks &&
-                      a->usage.mean_idle_share == b->usage.mean_idle_share &&
-                      a->usage.link_utilization == b->usage.link_utilization);
-        }
-        for (uint32_t s = 0; s < 2; s++) {
-            ck_assert_uint_eq(plain->winner[s], c->winner[s]);
-            ck_assert(plain->tie[s] == c->tie[s]);
-            ck_assert(plain->best[s]->time_s == c->best[s]->time_s);
-        }
+        check_same_cells(plain, c);
         ck_assert_str_eq(plain->why_not[2], c->why_not[2]);
         ccl_comparison_destroy(c);
     }
@@ -327,8 +340,6 @@ START_TEST(test_notebook) {
     ck_assert_uint_eq(c->resumed, 0);
     ccl_comparison_destroy(c);
     ccl_comparison_destroy(plain);
-    ccl_tuning_destroy(t);
-    ccl_space_destroy(space);
     ccl_notebook_close(n);
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);

@@ -101,9 +101,8 @@ static void times_of(const lab_t *lab, uint32_t run, double *times_s) {
                      CCL_OK);
     sim.size_bytes = sizes[r->size];
     sim.granularity = way.granularity;
-    ck_assert_int_eq(
-        ccl_draws_time_all(NULL, lab->draws, lab->topo, program, &sim, SAMPLES, times_s, NULL),
-        CCL_OK);
+    ccl_drawn_run_t drawn = {lab->topo, NULL, program, &sim};
+    ck_assert_int_eq(ccl_draws_time_all(NULL, lab->draws, &drawn, SAMPLES, times_s, NULL), CCL_OK);
     ccl_program_destroy(program);
 }
 

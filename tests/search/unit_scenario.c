@@ -179,7 +179,8 @@ static void times_of(const char *text, const ccl_topology_t *topo, const ccl_pro
     ctx.threads = threads;
     sim.size_bytes = size_bytes;
     MUST(ccl_draws_create(s, topo, 7, &draws, e));
-    MUST(ccl_draws_time_all(&ctx, draws, topo, program, &sim, n, times_s, e));
+    MUST(ccl_draws_time_all(&ctx, draws, &(ccl_drawn_run_t){topo, NULL, program, &sim}, n, times_s,
+                            e));
     ccl_draws_destroy(draws);
     ccl_scenario_destroy(s);
 }
@@ -403,7 +404,8 @@ static double p95_of(const ccl_scenario_t *scenario, const ccl_topology_t *topo,
     lower.size_bytes = sim.size_bytes = 16 << 20;
     MUST(ccl_lower(NULL, schedule, &lower, &program, e));
     MUST(ccl_draws_create(scenario, topo, 99, &draws, e));
-    MUST(ccl_draws_time_all(NULL, draws, topo, program, &sim, 100, times_s, e));
+    MUST(ccl_draws_time_all(NULL, draws, &(ccl_drawn_run_t){topo, NULL, program, &sim}, 100,
+                            times_s, e));
     MUST(ccl_spread(times_s, 100, &spread, e));
     ccl_draws_destroy(draws);
     ccl_program_destroy(program);

@@ -838,11 +838,13 @@ static inline void naive_setup_blocks(naive_sim_t *s, ccl_routes_t *routes, bool
 
 /** @param out  fini with naive_result_fini(). */
 static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                 const ccl_program_t *p, double size_bytes, uint32_t batches,
-                                 ccl_granularity_t granularity, bool exclusive,
+                                 const ccl_program_t *p, const ccl_sim_options_t *options,
                                  naive_result_t *out) {
+    double size_bytes = options->size_bytes;
+    uint32_t batches = options->batches;
+    bool exclusive = options->sharing == CCL_SHARING_EXCLUSIVE;
     naive_sim_t s = {.topo = topo, .program = p, .size_bytes = size_bytes, .batches = batches};
-    s.task = granularity == CCL_GRANULARITY_TASK;
+    s.task = options->granularity == CCL_GRANULARITY_TASK;
     s.exclusive = exclusive;
     s.eps_s = exclusive ? 1e-12 : 0; /* requests within 1 ps are one instant */
     s.out = out;
@@ -862,7 +864,7 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     s.weight = calloc(naive_resources(topo) + 1, sizeof *s.weight);
     for (size_t i = 0; i < (size_t)p->nsteps * batches; i++)
         s.step_done_s[i] = INFINITY;
-    naive_setup_blocks(&s, routes, granularity == CCL_GRANULARITY_STAGE);
+    naive_setup_blocks(&s, routes, options->granularity == CCL_GRANULARITY_STAGE);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         for (uint32_t i = 0; i < p->tbs[t].nsteps; i++) {
             uint32_t at = p->tbs[t].first_step + i;

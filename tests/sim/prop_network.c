@@ -39,6 +39,24 @@ static void check_rates(const ccl_topology_t *topo, const ccl_i_net_t *net, mirr
     ck_assert_uint_eq(ccl_i_net_active(net), m->n);
 }
 
+/* What has drained leaves. */
+static void drain(ccl_i_net_t *net, mirror_t *m, double now_s, const char *what) {
+    const ccl_i_drained_t *list;
+    size_t count = ccl_i_net_take(net, now_s, &list);
+    ck_assert_uint_ge(count, 1);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t f = 0;
+        while (f < m->n && m->flows[f].user != list[i].user)
+            f++;
+        ck_assert_msg(f < m->n, "%s: user %u drained twice", what, list[i].user);
+        ck_assert_msg(fabs(m->flows[f].left_bytes) <= 1e-9 * m->bytes[f],
+                      "%s: drained with %g of %g bytes left", what, m->flows[f].left_bytes,
+                      m->bytes[f]);
+        m->flows[f] = m->flows[--m->n];
+        m->bytes[f] = m->bytes[m->n];
+    }
+}
+
 static void check_sequence(ccl_rng_t *rng, int force, bool use_links, const char *what) {
     uint32_t n = 2 + ccl_rng_below(rng, 6), npaths = 0, users = 0;
     ccl_topology_t *topo = random_topology(rng, n);
@@ -75,22 +93,8 @@ static void check_sequence(ccl_rng_t *rng, int force, bool use_links, const char
         for (uint32_t f = 0; f < m->n; f++)
             m->flows[f].left_bytes -= m->flows[f].rate_Bps * (to_s - now_s);
         now_s = to_s;
-        if (drains) {
-            const ccl_i_drained_t *list;
-            size_t count = ccl_i_net_take(net, now_s, &list);
-            ck_assert_uint_ge(count, 1);
-            for (size_t i = 0; i < count; i++) {
-                uint32_t f = 0;
-                while (f < m->n && m->flows[f].user != list[i].user)
-                    f++;
-                ck_assert_msg(f < m->n, "%s: user %u drained twice", what, list[i].user);
-                ck_assert_msg(fabs(m->flows[f].left_bytes) <= 1e-9 * m->bytes[f],
-                              "%s: drained with %g of %g bytes left", what, m->flows[f].left_bytes,
-                              m->bytes[f]);
-                m->flows[f] = m->flows[--m->n];
-                m->bytes[f] = m->bytes[m->n];
-            }
-        }
+        if (drains)
+            drain(net, m, now_s, what);
         bool started = false;
         for (uint32_t k = starts ? 1 + ccl_rng_below(rng, 6) : 0; k > 0 && m->n < MOST_FLOWS; k--) {
             uint32_t p = ccl_rng_below(rng, npaths);

@@ -94,16 +94,22 @@ typedef struct random_part {
     uint32_t shape, models;
 } random_part_t;
 
+typedef struct random_gpu {
+    uint32_t rank;
+    const char *model;
+} random_gpu_t;
+static const random_gpu_t random_no_gpu = {CCL_NONE, NULL};
+
 static inline uint32_t random_node(ccl_topology_builder_t *b, const random_part_t *part,
                                    const char *name, uint32_t number, ccl_device_kind_t kind,
-                                   const char *server, uint32_t rank, const char *model) {
+                                   const char *server, random_gpu_t gpu) {
     char id[32], of[32];
     uint32_t device = CCL_NONE;
     ccl_error_t err = CCL_ERROR_INIT;
     snprintf(id, sizeof id, "%s%u.%u", name, part->copy, number);
     snprintf(of, sizeof of, "%s.%u", server ? server : "", part->copy);
-    ccl_status_t status =
-        ccl_topology_builder_device(b, id, kind, server ? of : NULL, rank, model, &device, &err);
+    ccl_status_t status = ccl_topology_builder_device(b, id, kind, server ? of : NULL, gpu.rank,
+                                                      gpu.model, &device, &err);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
     if (kind == CCL_DEVICE_SWITCH && random_abilities) {
         ccl_rng_t own; /* alike in all copies */
@@ -126,9 +132,10 @@ static inline void random_part(ccl_rng_t *rng, ccl_topology_builder_t *b, random
     static const char *const kinds[] = {"nvlink", "pcie", "xgmi"};
     for (uint32_t g = 0; g < n; g++) {
         uint32_t m = part->models ? ccl_rng_below(rng, part->models + 1) : 0;
-        gpus[g] = random_node(b, part, "g", g, CCL_DEVICE_GPU,
-                              part->shape == 2 ? (g < (n + 1) / 2 ? "s0" : "s1") : NULL,
-                              part->copy * n + g, m < part->models ? model_names[m] : NULL);
+        gpus[g] = random_node(
+            b, part, "g", g, CCL_DEVICE_GPU,
+            part->shape == 2 ? (g < (n + 1) / 2 ? "s0" : "s1") : NULL,
+            (random_gpu_t){part->copy * n + g, m < part->models ? model_names[m] : NULL});
     }
     if (part->shape == 0) {
         for (uint32_t i = 0; i < n; i++)
@@ -136,14 +143,13 @@ static inline void random_part(ccl_rng_t *rng, ccl_topology_builder_t *b, random
                 random_duplex(rng, b, links, gpus[i], gpus[j], PICK(rng, kinds));
     } else if (part->shape == 2) {
         uint32_t sw[2], nics[2][2];
-        uint32_t fabric =
-            random_node(b, part, "fabric", 0, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+        uint32_t fabric = random_node(b, part, "fabric", 0, CCL_DEVICE_SWITCH, NULL, random_no_gpu);
         for (uint32_t s = 0; s < 2; s++) {
             const char *server = s ? "s1" : "s0";
-            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, server, CCL_NONE, NULL);
+            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, server, random_no_gpu);
             for (uint32_t k = 0; k < 2; k++) {
                 nics[s][k] =
-                    random_node(b, part, "n", 2 * s + k, CCL_DEVICE_NIC, server, CCL_NONE, NULL);
+                    random_node(b, part, "n", 2 * s + k, CCL_DEVICE_NIC, server, random_no_gpu);
                 random_duplex(rng, b, links, nics[s][k], fabric, "net");
             }
         }
@@ -160,7 +166,7 @@ static inline void random_part(ccl_rng_t *rng, ccl_topology_builder_t *b, random
     } else {
         uint32_t nsw = part->shape == 1 ? 1 : 2 + ccl_rng_below(rng, 2), sw[3];
         for (uint32_t s = 0; s < nsw; s++) {
-            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+            sw[s] = random_node(b, part, "sw", s, CCL_DEVICE_SWITCH, NULL, random_no_gpu);
             for (uint32_t o = 0; o < s; o++)
                 random_duplex(rng, b, links, sw[s], sw[o], PICK(rng, kinds));
         }
@@ -225,7 +231,7 @@ static inline ccl_topology_t *random_copies(ccl_rng_t *rng, uint32_t n, uint32_t
         ck_assert_int_eq(ccl_topology_builder_gpu_model(b, &model, &err), CCL_OK);
     }
     if (copies > 1)
-        part.hub = random_node(b, &part, "hub", 0, CCL_DEVICE_SWITCH, NULL, CCL_NONE, NULL);
+        part.hub = random_node(b, &part, "hub", 0, CCL_DEVICE_SWITCH, NULL, random_no_gpu);
     ccl_rng_t same = *rng;
     for (part.copy = 0; part.copy < copies; part.copy++) {
         *rng = same;
@@ -422,24 +428,11 @@ static inline void random_sends(random_program_t *g, uint32_t conn, uint32_t beg
         random_receives(g, c->nmembers && !c->reduces ? c->blocks[i] : c->to, m);
 }
 
-/**
- * Blocks with a connection in, one out, or both; messages that run along them, forwarded in fused
- * primitives where a block goes on; local work and waits in between. Appended in one global order,
- * so that it finishes with deep FIFOs; with shallow ones it may not. `copies` of n ranks do the
- * same, with connections within a copy or to one further on.
- */
-static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, uint32_t copies,
-                                                   const char *proto) {
-    random_program_t *g = calloc(1, sizeof *g);
-    ccl_collective_t *coll = NULL;
-    ccl_program_t *program = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    g->rng = rng;
-    g->copies = copies;
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, n * copies, 1, 0, &coll, &err), CCL_OK);
-    uint32_t nchunks = 1 + ccl_rng_below(rng, 8);
-    g->b = ccl_program_builder_create("random", coll, nchunks, proto);
-    uint32_t channels = 1 + ccl_rng_below(rng, 3), want = 1 + ccl_rng_below(rng, 2 * n);
+/** Connections, each with a block at either end. */
+static inline void random_conns(random_program_t *g, uint32_t n, uint32_t channels) {
+    ccl_rng_t *rng = g->rng;
+    uint32_t copies = g->copies;
+    uint32_t want = 1 + ccl_rng_below(rng, 2 * n);
     for (uint32_t i = 0; i < want && g->nconns < 24; i++) {
         uint32_t src = ccl_rng_below(rng, n), dst = ccl_rng_below(rng, n);
         uint32_t channel = ccl_rng_below(rng, channels);
@@ -466,6 +459,45 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
         g->conns[g->nconns++] = (random_conn_t){
             .src = src, .dst = dst, .channel = channel, .from = from, .to = to, .shift = shift};
     }
+}
+
+/** The blocks of all copies. */
+static inline void random_handles(random_program_t *g, uint32_t n) {
+    uint32_t copies = g->copies;
+    for (uint32_t c = 0; c < copies; c++)
+        for (uint32_t k = 0; k < g->nblocks; k++) {
+            random_block_t *o = &g->blocks[k];
+            const random_conn_t *out = o->out == CCL_NONE ? NULL : &g->conns[o->out];
+            const random_conn_t *in = o->in == CCL_NONE ? NULL : &g->conns[o->in];
+            uint32_t to = out ? (c + out->shift) % copies * n + out->dst : CCL_NONE;
+            uint32_t from = in ? (c + copies - in->shift) % copies * n + in->src : CCL_NONE;
+            if (out && out->nmembers)
+                to = random_peer(g, out, true, c, n);
+            if (in && in->nmembers)
+                from = random_peer(g, in, false, c, n);
+            o->handle[c] = ccl_program_builder_tb(g->b, c * n + o->rank, to, from, o->channel);
+        }
+}
+
+/**
+ * Blocks with a connection in, one out, or both; messages that run along them, forwarded in fused
+ * primitives where a block goes on; local work and waits in between. Appended in one global order,
+ * so that it finishes with deep FIFOs; with shallow ones it may not. `copies` of n ranks do the
+ * same, with connections within a copy or to one further on.
+ */
+static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, uint32_t copies,
+                                                   const char *proto) {
+    random_program_t *g = calloc(1, sizeof *g);
+    ccl_collective_t *coll = NULL;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    g->rng = rng;
+    g->copies = copies;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, n * copies, 1, 0, &coll, &err), CCL_OK);
+    uint32_t nchunks = 1 + ccl_rng_below(rng, 8);
+    g->b = ccl_program_builder_create("random", coll, nchunks, proto);
+    uint32_t channels = 1 + ccl_rng_below(rng, 3);
+    random_conns(g, n, channels);
     if (random_switch_routes)
         random_switches(g, n, channels);
     for (uint32_t r = 0; r < n && g->nblocks < CCL_ARRAY_LEN(g->blocks); r++)
@@ -481,19 +513,7 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
             for (uint32_t k = 0; k < 3; k++)
                 ccl_program_builder_shares(g->b, r, (ccl_buffer_t)k, shares);
     }
-    for (uint32_t c = 0; c < copies; c++)
-        for (uint32_t k = 0; k < g->nblocks; k++) {
-            random_block_t *o = &g->blocks[k];
-            const random_conn_t *out = o->out == CCL_NONE ? NULL : &g->conns[o->out];
-            const random_conn_t *in = o->in == CCL_NONE ? NULL : &g->conns[o->in];
-            uint32_t to = out ? (c + out->shift) % copies * n + out->dst : CCL_NONE;
-            uint32_t from = in ? (c + copies - in->shift) % copies * n + in->src : CCL_NONE;
-            if (out && out->nmembers)
-                to = random_peer(g, out, true, c, n);
-            if (in && in->nmembers)
-                from = random_peer(g, in, false, c, n);
-            o->handle[c] = ccl_program_builder_tb(g->b, c * n + o->rank, to, from, o->channel);
-        }
+    random_handles(g, n);
     uint32_t messages = 1 + ccl_rng_below(rng, ccl_rng_below(rng, 3) ? 12 : 40),
              stages = 1 + ccl_rng_below(rng, 3);
     uint32_t dep_odds = ccl_rng_below(rng, 2) ? 40 : 0;

@@ -25,8 +25,12 @@ typedef struct setting {
 } setting_t;
 
 static inline void naive(const setting_t *s, double scale, naive_result_t *out) {
-    naive_program(s->topo, s->routes, s->program, s->size_bytes * scale, s->batches, s->granularity,
-                  s->sharing == CCL_SHARING_EXCLUSIVE, out);
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    options.size_bytes = s->size_bytes * scale;
+    options.batches = s->batches;
+    options.granularity = s->granularity;
+    options.sharing = s->sharing;
+    naive_program(s->topo, s->routes, s->program, &options, out);
 }
 
 /** How far the naive simulator's own time moves when sizes move by 1e-12. */
@@ -57,6 +61,36 @@ static inline void dump(const setting_t *s) {
     ccl_text_fini(&text);
 }
 
+static inline void dump_blocks(const setting_t *s, const ccl_sim_result_t *got,
+                               const naive_result_t *want) {
+    for (uint32_t t = 0; t < s->program->ntbs; t++) {
+        const ccl_tb_use_t *a = &got->tbs[t], *b = &want->tbs[t];
+        fprintf(stderr,
+                "rank %u block %u: done %.9g (%.9g) us, busy %.9g (%.9g), data %.9g "
+                "(%.9g), peer %.9g (%.9g), slot %.9g (%.9g)\n",
+                s->program->tbs[t].rank, s->program->tbs[t].id, a->done_s * 1e6, b->done_s * 1e6,
+                a->busy_s * 1e6, b->busy_s * 1e6, a->wait_data_s * 1e6, b->wait_data_s * 1e6,
+                a->wait_peer_s * 1e6, b->wait_peer_s * 1e6, a->wait_slot_s * 1e6,
+                b->wait_slot_s * 1e6);
+    }
+}
+
+/** How far a run is off. Blocks may differ where the run does not: everything is measured on the
+    run's scale. */
+static inline double worst(const setting_t *s, const ccl_sim_result_t *got,
+                           const naive_result_t *want) {
+    double off = apart(got->time_s, want->time_s);
+    for (uint32_t t = 0; t < s->program->ntbs; t++) {
+        const ccl_tb_use_t *a = &got->tbs[t], *b = &want->tbs[t];
+        off = fmax(off, fabs(a->done_s - b->done_s) / want->time_s);
+        off = fmax(off, fabs(a->busy_s - b->busy_s) / want->time_s);
+        off = fmax(off, fabs(a->wait_data_s - b->wait_data_s) / want->time_s);
+        off = fmax(off, fabs(a->wait_peer_s - b->wait_peer_s) / want->time_s);
+        off = fmax(off, fabs(a->wait_slot_s - b->wait_slot_s) / want->time_s);
+    }
+    return off;
+}
+
 static inline void compare(const setting_t *s, const char *what, tally_t *tally) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *got = NULL;
@@ -81,16 +115,7 @@ static inline void compare(const setting_t *s, const char *what, tally_t *tally)
         tally->deadlocks++;
         ck_assert_msg(got->deadlock && got->deadlock->nwaits > 0, "%s", what);
     } else {
-        double off = apart(got->time_s, want.time_s), tolerance = 1e-9, restless = 0;
-        /* Blocks may differ where the run does not: everything is measured on the run's scale. */
-        for (uint32_t t = 0; t < s->program->ntbs; t++) {
-            const ccl_tb_use_t *a = &got->tbs[t], *b = &want.tbs[t];
-            off = fmax(off, fabs(a->done_s - b->done_s) / want.time_s);
-            off = fmax(off, fabs(a->busy_s - b->busy_s) / want.time_s);
-            off = fmax(off, fabs(a->wait_data_s - b->wait_data_s) / want.time_s);
-            off = fmax(off, fabs(a->wait_peer_s - b->wait_peer_s) / want.time_s);
-            off = fmax(off, fabs(a->wait_slot_s - b->wait_slot_s) / want.time_s);
-        }
+        double off = worst(s, got, &want), tolerance = 1e-9, restless = 0;
         if (off > tolerance) {
             restless = unrest(s, want.time_s);
             if (restless > 1e-11)
@@ -102,16 +127,7 @@ static inline void compare(const setting_t *s, const char *what, tally_t *tally)
         }
         if (off > tolerance) {
             dump(s);
-            for (uint32_t t = 0; t < s->program->ntbs; t++) {
-                const ccl_tb_use_t *a = &got->tbs[t], *b = &want.tbs[t];
-                fprintf(stderr,
-                        "rank %u block %u: done %.9g (%.9g) us, busy %.9g (%.9g), data %.9g "
-                        "(%.9g), peer %.9g (%.9g), slot %.9g (%.9g)\n",
-                        s->program->tbs[t].rank, s->program->tbs[t].id, a->done_s * 1e6,
-                        b->done_s * 1e6, a->busy_s * 1e6, b->busy_s * 1e6, a->wait_data_s * 1e6,
-                        b->wait_data_s * 1e6, a->wait_peer_s * 1e6, b->wait_peer_s * 1e6,
-                        a->wait_slot_s * 1e6, b->wait_slot_s * 1e6);
-            }
+            dump_blocks(s, got, &want);
         }
         ck_assert_msg(off <= tolerance,
                       "%s: %.12g us, the reference %.12g us (off by %g; sizes x (1 +- 1e-12) move "

@@ -12,19 +12,26 @@ typedef struct totals {
     uint64_t events, full_events;
 } totals_t;
 
-static inline ccl_sim_result_t *simulate(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                         const ccl_program_t *program, double size_bytes,
-                                         uint32_t batches, ccl_granularity_t granularity,
-                                         bool in_full, const char *what) {
+typedef struct steady {
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    const ccl_program_t *program;
+    double size_bytes;
+    uint32_t batches;
+    ccl_granularity_t granularity;
+} steady_t;
+
+static inline ccl_sim_result_t *simulate(const steady_t *run, bool in_full, const char *what) {
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    options.size_bytes = size_bytes;
-    options.batches = batches;
-    options.granularity = granularity;
+    options.size_bytes = run->size_bytes;
+    options.batches = run->batches;
+    options.granularity = run->granularity;
     options.no_skip = options.no_fold = in_full;
     options.step_times = true;
-    ccl_status_t status = ccl_sim_program(NULL, topo, routes, program, &options, &result, &err);
+    ccl_status_t status =
+        ccl_sim_program(NULL, run->topo, run->routes, run->program, &options, &result, &err);
     if (status == CCL_DEADLOCK) {
         ccl_sim_result_destroy(result);
         return NULL;
@@ -47,14 +54,10 @@ static inline void check_use(const ccl_tb_use_t *a, const ccl_tb_use_t *b, const
 }
 
 /** Returns the micro-batches skipped; UINT64_MAX: the program blocks. */
-static inline uint64_t check_same(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                  const ccl_program_t *program, double size_bytes, uint32_t batches,
-                                  ccl_granularity_t granularity, const char *what,
-                                  totals_t *totals) {
-    ccl_sim_result_t *full =
-        simulate(topo, routes, program, size_bytes, batches, granularity, true, what);
-    ccl_sim_result_t *fast =
-        simulate(topo, routes, program, size_bytes, batches, granularity, false, what);
+static inline uint64_t check_same(steady_t run, const char *what, totals_t *totals) {
+    const ccl_program_t *program = run.program;
+    ccl_sim_result_t *full = simulate(&run, true, what);
+    ccl_sim_result_t *fast = simulate(&run, false, what);
     ck_assert_msg(!full == !fast, "%s: only one of both blocks", what);
     if (!full)
         return UINT64_MAX;
@@ -62,7 +65,7 @@ static inline uint64_t check_same(const ccl_topology_t *topo, ccl_routes_t *rout
     ck_assert_uint_eq(full->skipped_batches, 0);
     ck_assert_msg(fabs(fast->time_s - full->time_s) <= tolerance_s,
                   "%s: %.15g us with %llu of %u micro-batches skipped, %.15g us in full", what,
-                  fast->time_s * 1e6, (unsigned long long)fast->skipped_batches, batches,
+                  fast->time_s * 1e6, (unsigned long long)fast->skipped_batches, run.batches,
                   full->time_s * 1e6);
     for (uint32_t t = 0; t < program->ntbs; t++)
         check_use(&fast->tbs[t], &full->tbs[t], &program->tbs[t], tolerance_s, what);
@@ -79,7 +82,7 @@ static inline uint64_t check_same(const ccl_topology_t *topo, ccl_routes_t *rout
                       "%s: step %u ends at %.12g us, in full at %.12g us", what, s,
                       fast->step_end_s[s] * 1e6, full->step_end_s[s] * 1e6);
     }
-    for (uint32_t l = 0; l < topo->nlinks; l++)
+    for (uint32_t l = 0; l < run.topo->nlinks; l++)
         ck_assert(fast->links[l].bytes == full->links[l].bytes);
     ck_assert_uint_eq(fast->transfers, full->transfers);
     ck_assert_uint_eq(fast->flows, full->flows);

@@ -56,6 +56,34 @@ static double number(const json_t *event, const char *key) {
 
 #define PROGRAM "0>1: s1 s1 | 0: cpy1 | 1<0>2: rcs1 rcs1 | 2<1: r1 r1"
 
+/* Passes of a block do not overlap. @param i  the pass that is held against those before it */
+static void check_apart(const json_t *events, size_t i) {
+    const json_t *e = json_array_get(events, i);
+    double from_us = number(e, "ts"), for_us = number(e, "dur");
+    uint32_t pid = (uint32_t)number(e, "pid"), tid = (uint32_t)number(e, "tid");
+    for (size_t j = 0; j < i; j++) {
+        const json_t *o = json_array_get(events, j);
+        if (strcmp(json_string_value(json_object_get(o, "ph")), "X") != 0 ||
+            number(o, "pid") != pid || number(o, "tid") != tid)
+            continue;
+        ck_assert(number(o, "ts") + number(o, "dur") <= from_us + 1e-5 ||
+                  from_us + for_us <= number(o, "ts") + 1e-5);
+    }
+}
+
+/* What passes and waits come to is what the result says. */
+static void check_blocks(const traced_t *t, double busy_us[3][2], double wait_us[3][2]) {
+    for (uint32_t k = 0; k < t->program->ntbs; k++) {
+        const ccl_tb_t *tb = &t->program->tbs[k];
+        ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t->result->tbs[k].busy_s * 1e6, 1e-4);
+        ck_assert_double_eq_tol(wait_us[tb->rank][tb->id],
+                                (t->result->tbs[k].wait_data_s + t->result->tbs[k].wait_peer_s +
+                                 t->result->tbs[k].wait_slot_s) *
+                                    1e6,
+                                1e-2);
+    }
+}
+
 START_TEST(test_events) {
     traced_t t = trace(PROGRAM, 3, 0);
     const json_t *events = json_object_get(t.root, "traceEvents");
@@ -98,14 +126,8 @@ START_TEST(test_events) {
             flows++;
             bytes += number(args, "bytes");
         }
-        for (size_t j = 0; j < i; j++) { /* rows of blocks do not overlap */
-            const json_t *o = json_array_get(events, j);
-            if (pid >= 3 || strcmp(json_string_value(json_object_get(o, "ph")), "X") != 0 ||
-                number(o, "pid") != pid || number(o, "tid") != tid)
-                continue;
-            ck_assert(number(o, "ts") + number(o, "dur") <= from_us + 1e-5 ||
-                      from_us + for_us <= number(o, "ts") + 1e-5);
-        }
+        if (pid < 3)
+            check_apart(events, i);
     }
     /* 3 micro-batches: two sends, two forwards, two receives in 2 slices each; one copy. */
     ck_assert_uint_eq(passes, 3 * (3 * 2 * 2 + 1));
@@ -117,15 +139,7 @@ START_TEST(test_events) {
     ck_assert_uint_eq(arrows, 3 * 2 * 2 * 2);
     ck_assert_uint_eq(ends, arrows);
     ck_assert_uint_ge(counters, 4); /* two links, up and down */
-    for (uint32_t k = 0; k < t.program->ntbs; k++) {
-        const ccl_tb_t *tb = &t.program->tbs[k];
-        ck_assert_double_eq_tol(busy_us[tb->rank][tb->id], t.result->tbs[k].busy_s * 1e6, 1e-4);
-        ck_assert_double_eq_tol(wait_us[tb->rank][tb->id],
-                                (t.result->tbs[k].wait_data_s + t.result->tbs[k].wait_peer_s +
-                                 t.result->tbs[k].wait_slot_s) *
-                                    1e6,
-                                1e-2);
-    }
+    check_blocks(&t, busy_us, wait_us);
     traced_fini(&t);
 }
 END_TEST

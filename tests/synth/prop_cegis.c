@@ -33,9 +33,8 @@ static void set(setting_t *s, ccl_rng_t *rng, uint32_t which, bool one_send) {
     ck_assert_int_eq(ccl_i_exchange_init(&s->x, s->topo, s->routes, NULL, &err), CCL_OK);
     double bytes = 1e4 * (double)(1 + ccl_rng_below(rng, 1000));
     uint32_t stretch = 1 + ccl_rng_below(rng, 3);
-    ck_assert_int_eq(ccl_i_chunking_init(&s->capacity, &s->x, bytes, 0, stretch,
-                                         ccl_rng_below(rng, 4) == 0, false, false, &err),
-                     CCL_OK);
+    ccl_i_chunking_step_t step = {0, stretch, ccl_rng_below(rng, 4) == 0};
+    ck_assert_int_eq(ccl_i_chunking_init(&s->capacity, &s->x, bytes, step, false, &err), CCL_OK);
     uint32_t n = s->topo->nranks, nchunks = 1 + ccl_rng_below(rng, 2 * n);
     bool all = ccl_rng_below(rng, 2), single = !all && ccl_rng_below(rng, 2);
     s->chunks = calloc(nchunks, sizeof *s->chunks);
@@ -167,8 +166,9 @@ START_TEST(test_random) {
         check_limits(&s, plain, trial, &plan);
         if (plan.nsteps > s.problem.bound) {
             ccl_i_cegis_run_t run;
-            status =
-                ccl_i_cegis_search(NULL, &s.problem, &plan, plan.nsteps - 1, 400000, 0, &run, &err);
+            status = ccl_i_cegis_search(
+                NULL, &(ccl_i_cegis_ask_t){&s.problem, &plan, plan.nsteps - 1, 400000, 0}, &run,
+                &err);
             ck_assert_msg(status == CCL_OK, "%s: %s", kinds[_i], err.text);
             if (run.answer == CCL_I_CEGIS_FOUND) {
                 found++;

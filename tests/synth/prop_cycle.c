@@ -50,12 +50,14 @@ static void try_all(best_t *b, uint32_t fixed) {
 static void compare_one(const ccl_i_graph_t *g, uint32_t start, uint32_t end, uint64_t seed) {
     best_t all = {.g = g, .end = end, .sum = INFINITY};
     bool cycle = start == end;
+    ccl_i_path_want_t want = {
+        .start = start, .end = end, .cycle = cycle, .variant = seed % 3, .most = INFINITY};
     uint32_t path[8], seen = 0;
     double found = -1, width, sum;
     for (uint32_t i = 0; i < g->m; i++)
         all.order[i] = (start + i) % g->m;
     try_all(&all, 1);
-    ck_assert_int_eq(ccl_i_path_small(g, start, end, cycle, seed % 3, path, &found, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_i_path_small(g, &want, path, &found, NULL), CCL_OK);
     ck_assert_msg(found == all.width, "seed %llu: %g wide, not %g", (unsigned long long)seed, found,
                   all.width);
     if (found == 0)

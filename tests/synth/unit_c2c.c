@@ -54,16 +54,22 @@ static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule
 
 /* ---------------------------------------------------------------- volumes */
 
+/** A cluster among `nc` round the ring. */
+typedef struct among {
+    double total, nc, n0, next; /* ranks of all, clusters, its ranks, those of the next */
+    bool root, after_root, before_root;
+} among_t;
+
 /** What cluster j sends and receives across its border, in parts of nccl-tests' size. Its own
-    derivation: n0 is j's ranks, `next` those of the next cluster round the ring. */
-static void expected(ccl_collective_kind_t kind, double total, double nc, double n0, double next,
-                     bool root, bool after_root, bool before_root, double *send, double *recv) {
+    derivation. */
+static void expected(ccl_collective_kind_t kind, const among_t *j, double *send, double *recv) {
+    double total = j->total, nc = j->nc, n0 = j->n0;
     switch (kind) {
     case CCL_ALLREDUCE: /* reduce-scatter, then all-gather round the ring of clusters */
         *send = *recv = 2 * (nc - 1) / nc;
         break;
     case CCL_ALLGATHER: /* everything but what the next cluster has; everything it has not */
-        *send = (total - next) / total;
+        *send = (total - j->next) / total;
         *recv = (total - n0) / total;
         break;
     case CCL_REDUCESCATTER: /* a sum for each foreign rank; from each other cluster one per rank */
@@ -71,20 +77,20 @@ static void expected(ccl_collective_kind_t kind, double total, double nc, double
         *recv = (nc - 1) * n0 / total;
         break;
     case CCL_BROADCAST: /* once round, and not back to the root */
-        *send = !before_root;
-        *recv = !root;
+        *send = !j->before_root;
+        *recv = !j->root;
         break;
     case CCL_REDUCE: /* the sum once round, ending at the root */
-        *send = !root;
-        *recv = !after_root;
+        *send = !j->root;
+        *recv = !j->after_root;
         break;
     case CCL_GATHER:
-        *send = root ? 0 : n0 / total;
-        *recv = root ? (total - n0) / total : 0;
+        *send = j->root ? 0 : n0 / total;
+        *recv = j->root ? (total - n0) / total : 0;
         break;
     case CCL_SCATTER:
-        *send = root ? (total - n0) / total : 0;
-        *recv = root ? 0 : n0 / total;
+        *send = j->root ? (total - n0) / total : 0;
+        *recv = j->root ? 0 : n0 / total;
         break;
     default: /* alltoall: a block of size / G for each pair */
         *send = *recv = n0 * (total - n0) / total;
@@ -119,8 +125,14 @@ static void check_volumes(const char *spec, ccl_collective_kind_t kind, uint32_t
     for (uint32_t j = 0; j < nclusters; j++) {
         uint32_t r = map.of[root], next = (j + 1) % nclusters;
         double wants, gets;
-        expected(kind, topo->nranks, nclusters, map.clusters[j].nranks, map.clusters[next].nranks,
-                 j == r, j == (r + 1) % nclusters, next == r, &wants, &gets);
+        const among_t among = {topo->nranks,
+                               nclusters,
+                               map.clusters[j].nranks,
+                               map.clusters[next].nranks,
+                               j == r,
+                               j == (r + 1) % nclusters,
+                               next == r};
+        expected(kind, &among, &wants, &gets);
         ck_assert_msg(fabs(send[j] - wants) < 1e-9, "%s %s: cluster %u sends %g, not %g", spec,
                       ccl_collective_kind_name(kind), j, send[j], wants);
         ck_assert_msg(fabs(recv[j] - gets) < 1e-9, "%s %s: cluster %u receives %g, not %g", spec,

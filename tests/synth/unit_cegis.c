@@ -107,7 +107,8 @@ static void set(setting_t *s, ccl_topology_t *topo, bool one_send) {
     s->topo = topo;
     s->routes = ccl_routes_create(topo);
     ck_assert_int_eq(ccl_i_exchange_init(&s->x, topo, s->routes, NULL, &err), CCL_OK);
-    ck_assert_int_eq(ccl_i_chunking_init(&s->capacity, &s->x, 1e6, 0, 1, false, false, false, &err),
+    ck_assert_int_eq(ccl_i_chunking_init(&s->capacity, &s->x, 1e6,
+                                         (ccl_i_chunking_step_t){.stretch = 1}, false, &err),
                      CCL_OK);
     for (uint32_t k = 0; k < topo->nranks; k++) {
         uint32_t n = 0;
@@ -144,8 +145,10 @@ START_TEST(test_repair_and_proof) {
         ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, seed, NULL, &plan, &err), CCL_OK);
         if (plan.nsteps == 5) {
             ccl_i_cegis_examples_t examples = {0};
-            ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 4, 3000000, 0, &run, &err),
-                             CCL_OK);
+            ck_assert_int_eq(
+                ccl_i_cegis_search(NULL, &(ccl_i_cegis_ask_t){&s.problem, &plan, 4, 3000000, 0},
+                                   &run, &err),
+                CCL_OK);
             if (run.answer == CCL_I_CEGIS_FOUND) {
                 repaired++;
                 ck_assert_uint_gt(run.len, 1);
@@ -164,7 +167,9 @@ START_TEST(test_repair_and_proof) {
     ccl_i_cegis_plan_t plan = {0};
     ccl_i_cegis_run_t run;
     ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, NULL, &plan, &err), CCL_OK);
-    ck_assert_int_eq(ccl_i_cegis_search(NULL, &s.problem, &plan, 3, 0, 100, &run, &err), CCL_OK);
+    ck_assert_int_eq(
+        ccl_i_cegis_search(NULL, &(ccl_i_cegis_ask_t){&s.problem, &plan, 3, 0, 100}, &run, &err),
+        CCL_OK);
     ck_assert_int_eq(run.answer, CCL_I_CEGIS_NONE);
     ccl_i_cegis_run_fini(&run);
     ccl_i_cegis_plan_fini(&plan);
@@ -181,7 +186,9 @@ START_TEST(test_clock) {
     set(&s, torus4x4(), true);
     ck_assert_int_eq(ccl_i_cegis_greedy(&s.problem, false, 1, NULL, &plan, &err), CCL_OK);
     ck_assert_int_eq(
-        ccl_i_cegis_search(NULL, &s.problem, &plan, plan.nsteps - 1, 0, 0.02, &run, &err), CCL_OK);
+        ccl_i_cegis_search(NULL, &(ccl_i_cegis_ask_t){&s.problem, &plan, plan.nsteps - 1, 0, 0.02},
+                           &run, &err),
+        CCL_OK);
     ck_assert(run.limited);
     ck_assert_int_eq(run.answer, CCL_I_CEGIS_UNKNOWN);
     ccl_i_cegis_run_fini(&run);
@@ -396,7 +403,7 @@ START_TEST(test_fewer_steps_are_not_faster) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *topo = small_cluster(1, 22, &err);
     ck_assert_ptr_nonnull(topo);
-    double time_s[2];
+    ccl_i_timing_t timing[2];
     for (uint32_t effort = 0; effort < 2; effort++) {
         ccl_synth_stats_t stats = {0};
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
@@ -404,13 +411,14 @@ START_TEST(test_fewer_steps_are_not_faster) {
         options.effort = effort;
         options.stats = &stats;
         ccl_schedule_t *schedule = synth(topo, CCL_REDUCESCATTER, options, 1);
-        ck_assert_int_eq(ccl_i_time_schedule(NULL, topo, NULL, schedule, options.size_bytes,
-                                             CCL_GRANULARITY_TASK, &time_s[effort], NULL),
+        timing[effort] =
+            (ccl_i_timing_t){.size_bytes = options.size_bytes, .level = CCL_GRANULARITY_TASK};
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, topo, NULL, schedule, &timing[effort], NULL),
                          CCL_OK);
         ck_assert_int_eq(stats.solver_calls > 0, effort);
         ccl_schedule_destroy(schedule);
     }
-    ck_assert_double_le(time_s[1], time_s[0] * (1 + 1e-9));
+    ck_assert_double_le(timing[1].time_s, timing[0].time_s * (1 + 1e-9));
     ccl_topology_destroy(topo);
 }
 END_TEST

@@ -209,16 +209,15 @@ START_TEST(by_size) {
                 {"servers:4 gpus:2 nvswitch=100GB/s nics:2x25GB/s", CCL_ALLREDUCE, 16 << 20, 0.8}};
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         fixture_t f;
-        double whole_s = 0, cut_s = 0;
+        ccl_i_timing_t timing = {.size_bytes = rows[i].size_bytes,
+                                 .level = CCL_GRANULARITY_ALGORITHM};
         open_fixture(&f, rows[i].spec, 0);
         ccl_schedule_t *whole = made_for(&f, rows[i].kind, 0);
         ccl_schedule_t *cut = made_for(&f, rows[i].kind, rows[i].size_bytes);
-        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, whole, rows[i].size_bytes,
-                                             CCL_GRANULARITY_ALGORITHM, &whole_s, NULL),
-                         CCL_OK);
-        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, cut, rows[i].size_bytes,
-                                             CCL_GRANULARITY_ALGORITHM, &cut_s, NULL),
-                         CCL_OK);
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, whole, &timing, NULL), CCL_OK);
+        double whole_s = timing.time_s;
+        ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, f.routes, cut, &timing, NULL), CCL_OK);
+        double cut_s = timing.time_s;
         ck_assert_msg(cut_s <= rows[i].at_most * whole_s, "%s, row %zu: %g us, whole trees %g us",
                       rows[i].spec, i, 1e6 * cut_s, 1e6 * whole_s);
         ck_assert((cut->ntransfers > whole->ntransfers || cut->piece_bytes > 0) ==

@@ -370,7 +370,7 @@ START_TEST(test_lone) {
 END_TEST
 
 START_TEST(test_simulated) {
-    /* Without a way to time of its own: the same time and work as ccl_i_time_schedule_work(). */
+    /* Without a way to time of its own: the same time and work as ccl_i_time_schedule(). */
     fake_t f;
     ccl_i_timing_t timing = {.size_bytes = 1e6, .level = CCL_GRANULARITY_TASK};
     fake_init(&f);
@@ -379,8 +379,8 @@ START_TEST(test_simulated) {
     race.level = CCL_GRANULARITY_TASK;
     race.size_bytes = 1e6;
     ck_assert_int_eq(ccl_i_race_run(&race, 2, NULL), CCL_OK);
-    ck_assert_int_eq(
-        ccl_i_time_schedule_work(NULL, f.topo, NULL, race.best.schedule, &timing, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_i_time_schedule(NULL, f.topo, NULL, race.best.schedule, &timing, NULL),
+                     CCL_OK);
     ck_assert_double_eq(race.best.time_s, timing.time_s);
     ck_assert_double_eq(race.results[1].time_s, timing.time_s);
     ck_assert_double_eq(race.counted, 2 * timing.work);

@@ -532,9 +532,10 @@ START_TEST(test_flows) {
                                      .cuts = 2,
                                      .flow_bytes = flows ? 1e6 : 0};
 
-        ck_assert_int_eq(ccl_i_candidate_make(NULL, &m.space, &sketches, &c, &cluster, m.want,
-                                              &made[flows], &err),
-                         CCL_OK);
+        const ccl_i_racer_t with = {.cluster = &cluster};
+        ck_assert_int_eq(
+            ccl_i_candidate_make(&with, &m.space, &sketches, &c, m.want, &made[flows], &err),
+            CCL_OK);
     }
     ck_assert_uint_eq(made[0]->ntransfers, made[1]->ntransfers);
     ck_assert_uint_lt(made[0]->nsteps, made[0]->ntransfers);
@@ -583,8 +584,8 @@ START_TEST(test_chains_start_sooner) {
             .chunk_bytes = 1e6, .ways = i == 2 ? 1000 : 1, .sms = i == 1 ? 4 : 1000};
         ccl_i_candidates_t all = {0};
 
-        ck_assert(ccl_i_candidates_add(&all, &m.space, &sketches, mixes.items, 1, 1, &costs,
-                                       CCL_I_SHAPE_CHAINS));
+        ck_assert(ccl_i_candidates_add(&all, &m.space, &sketches, &costs,
+                                       (ccl_i_variant_t){mixes.items, 1, 1, CCL_I_SHAPE_CHAINS}));
         ck_assert_uint_eq(all.n, 1);
         ck_assert(!all.items[0].wide);
         estimate_s[i] = all.items[0].estimate_s;

@@ -261,6 +261,25 @@ static void remove_dir(char *dir) {
     }
 }
 
+/* Damage is said, and counts as nothing; what is written then is good again. */
+static void check_damage(const ccl_ctx_t *ctx, const char *dir, const ccl_i_part_t *a,
+                         const ccl_i_trees_t *trees) {
+    ccl_i_trees_t *back = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    bool none = true;
+    for (int i = 0; i < 2; i++) {
+        files(dir, i ? cut : damage);
+        ck_assert_int_eq(ccl_i_cache_get(ctx, dir, a, &back, &none, &err), CCL_OK);
+        ck_assert(!back && !none);
+        ck_assert_uint_eq(warnings, 1 + (uint32_t)i);
+        ccl_i_cache_put(ctx, dir, a, trees);
+        ck_assert_int_eq(ccl_i_cache_get(ctx, dir, a, &back, &none, &err), CCL_OK);
+        ck_assert_ptr_nonnull(back);
+        ccl_i_trees_destroy(back);
+        back = NULL;
+    }
+}
+
 START_TEST(test_cache) {
     char dir[100];
     made_t m;
@@ -306,18 +325,7 @@ START_TEST(test_cache) {
     ck_assert_ptr_nonnull(back);
     ccl_i_trees_destroy(back);
     back = NULL;
-    /* Damage is told, and counts as nothing; what is written then is good again. */
-    for (int i = 0; i < 2; i++) {
-        files(dir, i ? cut : damage);
-        ck_assert_int_eq(ccl_i_cache_get(&ctx, dir, &a, &back, &none, &err), CCL_OK);
-        ck_assert(!back && !none);
-        ck_assert_uint_eq(warnings, 1 + (uint32_t)i);
-        ccl_i_cache_put(&ctx, dir, &a, trees);
-        ck_assert_int_eq(ccl_i_cache_get(&ctx, dir, &a, &back, &none, &err), CCL_OK);
-        ck_assert_ptr_nonnull(back);
-        ccl_i_trees_destroy(back);
-        back = NULL;
-    }
+    check_damage(&ctx, dir, &a, trees);
     /* A place where nothing can be written does no harm. */
     warnings = 0;
     ccl_i_cache_put(&ctx, "/dev/null/x", &a, trees);

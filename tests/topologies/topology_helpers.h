@@ -6,19 +6,62 @@
 
 #include "tests/topologies/topologies.h"
 
-/*
- * A connected topology of few distinct values, so that ties are common: `gpus` GPUs with shuffled
- * ranks, `others` other devices, a random spanning tree and `extra` more links, some parallel.
- */
-static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uint32_t others,
-                                              uint32_t extra, bool decorated) {
-    static const char *const kinds[] = {"net", "pcie", "nvlink", "xgmi", "upi"};
-    static const double GBps[] = {12.5, 25, 25, 100.0 / 3, 25};
-    static const double latency_s[] = {1e-6, 1e-6, 1e-6 + 1e-17, 1e-6 + 1e-14, 2e-6, 0};
-    uint32_t n = gpus + others, rank[64], order[64];
-    char id[32], server[16], model[16];
-    ccl_topology_builder_t *b = ccl_topology_builder_create("random \"one\"\t\xc3\xa9");
-    ck_assert_ptr_nonnull(b);
+static const char *const random_kinds[] = {"net", "pcie", "nvlink", "xgmi", "upi"};
+
+/* What it says of itself, and GPU models. */
+static inline void random_models(ccl_rng_t *rng, ccl_topology_builder_t *b) {
+    char model[16];
+    ccl_topology_builder_about(b, "a test", "line one\nline two");
+    for (uint32_t m = 0; m < 3; m++) {
+        snprintf(model, sizeof model, "M%u", m);
+        ccl_gpu_model_t g = ccl_gpu_model_default(model);
+        if (ccl_rng_below(rng, 2)) {
+            g.vendor = "acme";
+            g.sms = 1 + ccl_rng_below(rng, 200);
+            g.copy_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
+            g.reduce_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
+            g.overhead_s = 1e-6 * ccl_rng_unit(rng);
+            g.flag_s = 1e-7 * ccl_rng_unit(rng);
+            g.launch_s = 5e-6;
+            g.launches = m % 8;
+            for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
+                g.protocol_launch_s[p] = g.launches & 1u << p ? 1e-6 * p : 0;
+        }
+        MUST(ccl_topology_builder_gpu_model(b, &g, e));
+    }
+}
+
+static inline void random_ability(ccl_rng_t *rng, ccl_topology_builder_t *b, uint32_t index) {
+    ccl_device_t able = {.multicast = ccl_rng_below(rng, 2), .reduce_rate_Bps = INFINITY};
+    able.reduce = ccl_rng_below(rng, 2);
+    able.groups = able.multicast ? ccl_rng_below(rng, 3) : 0;
+    if (able.reduce && ccl_rng_below(rng, 2))
+        able.reduce_rate_Bps = 1e11 * (1 + ccl_rng_unit(rng));
+    able.types = able.reduce && ccl_rng_below(rng, 2) ? "fp32 bf16" : NULL;
+    MUST(ccl_topology_builder_abilities(b, index, &able, e));
+}
+
+static inline void random_transports(ccl_rng_t *rng, ccl_topology_builder_t *b) {
+    for (uint32_t k = 0; k < CCL_ARRAY_LEN(random_kinds); k++) {
+        ccl_transport_spec_t spec = {.kind = random_kinds[k],
+                                     .value = {.overhead_s = 1e-6 * ccl_rng_unit(rng),
+                                               .latency_s = 2e-6,
+                                               .tb_rate_Bps = 2e10 * (1 + ccl_rng_unit(rng)),
+                                               .slice_bytes = 1e6 * (1 + ccl_rng_unit(rng)),
+                                               .piece_bytes = 512 * 1024,
+                                               .slices = 2,
+                                               .slots = 4,
+                                               .direct = false,
+                                               .holds_tb = k % 2 == 0}};
+        spec.given = ccl_rng_below(rng, 512);
+        MUST(ccl_topology_builder_transport(b, &spec, e));
+        spec.protocol = k % 2 ? "LL" : "LL128";
+        spec.given = ccl_rng_below(rng, 512);
+        MUST(ccl_topology_builder_transport(b, &spec, e));
+    }
+}
+
+static inline void random_ranks(ccl_rng_t *rng, uint32_t gpus, uint32_t *rank) {
     for (uint32_t i = 0; i < gpus; i++)
         rank[i] = i;
     for (uint32_t i = gpus; i > 1; i--) {
@@ -26,26 +69,23 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
         rank[i - 1] = rank[k];
         rank[k] = t;
     }
-    if (decorated) {
-        ccl_topology_builder_about(b, "a test", "line one\nline two");
-        for (uint32_t m = 0; m < 3; m++) {
-            snprintf(model, sizeof model, "M%u", m);
-            ccl_gpu_model_t g = ccl_gpu_model_default(model);
-            if (ccl_rng_below(rng, 2)) {
-                g.vendor = "acme";
-                g.sms = 1 + ccl_rng_below(rng, 200);
-                g.copy_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
-                g.reduce_rate_Bps = 1e9 * (1 + ccl_rng_unit(rng));
-                g.overhead_s = 1e-6 * ccl_rng_unit(rng);
-                g.flag_s = 1e-7 * ccl_rng_unit(rng);
-                g.launch_s = 5e-6;
-                g.launches = m % 8;
-                for (uint32_t p = 0; p < CCL_PROTOCOLS; p++)
-                    g.protocol_launch_s[p] = g.launches & 1u << p ? 1e-6 * p : 0;
-            }
-            MUST(ccl_topology_builder_gpu_model(b, &g, e));
-        }
-    }
+}
+
+/*
+ * A connected topology of few distinct values, so that ties are common: `gpus` GPUs with shuffled
+ * ranks, `others` other devices, a random spanning tree and `extra` more links, some parallel.
+ */
+static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uint32_t others,
+                                              uint32_t extra, bool decorated) {
+    static const double GBps[] = {12.5, 25, 25, 100.0 / 3, 25};
+    static const double latency_s[] = {1e-6, 1e-6, 1e-6 + 1e-17, 1e-6 + 1e-14, 2e-6, 0};
+    uint32_t n = gpus + others, rank[64], order[64];
+    char id[32], server[16], model[16];
+    ccl_topology_builder_t *b = ccl_topology_builder_create("random \"one\"\t\xc3\xa9");
+    ck_assert_ptr_nonnull(b);
+    random_ranks(rng, gpus, rank);
+    if (decorated)
+        random_models(rng, b);
     uint32_t gpu = 0, other = 0, index;
     for (uint32_t i = 0; i < n; i++) {
         bool is_gpu = other == others || (gpu < gpus && ccl_rng_below(rng, n) < gpus);
@@ -58,15 +98,8 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
         MUST(ccl_topology_builder_device(b, id, kind, ccl_rng_below(rng, 4) ? server : NULL,
                                          is_gpu ? rank[gpu] : CCL_NONE,
                                          decorated && is_gpu ? model : NULL, &index, e));
-        if (decorated && kind == CCL_DEVICE_SWITCH) {
-            ccl_device_t able = {.multicast = ccl_rng_below(rng, 2), .reduce_rate_Bps = INFINITY};
-            able.reduce = ccl_rng_below(rng, 2);
-            able.groups = able.multicast ? ccl_rng_below(rng, 3) : 0;
-            if (able.reduce && ccl_rng_below(rng, 2))
-                able.reduce_rate_Bps = 1e11 * (1 + ccl_rng_unit(rng));
-            able.types = able.reduce && ccl_rng_below(rng, 2) ? "fp32 bf16" : NULL;
-            MUST(ccl_topology_builder_abilities(b, index, &able, e));
-        }
+        if (decorated && kind == CCL_DEVICE_SWITCH)
+            random_ability(rng, b, index);
         gpu += is_gpu;
         other += !is_gpu;
     }
@@ -87,7 +120,7 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
             to = (from + 1 + ccl_rng_below(rng, n - 1)) % n;
         }
         bool duplex = i < n || ccl_rng_below(rng, 2);
-        const char *kind = kinds[ccl_rng_below(rng, values)];
+        const char *kind = random_kinds[ccl_rng_below(rng, values)];
         double bandwidth_Bps = 1e9 * GBps[CCL_ARRAY_LEN(GBps) - 1 - ccl_rng_below(rng, values)];
         double lat_s = latency_s[ccl_rng_below(rng, values)];
         uint32_t lanes = 1 + ccl_rng_below(rng, 2);
@@ -95,25 +128,8 @@ static inline ccl_topology_t *random_topology(ccl_rng_t *rng, uint32_t gpus, uin
         MUST((duplex ? ccl_topology_builder_duplex : ccl_topology_builder_link)(
             b, from, to, kind, bandwidth_Bps, lat_s, lanes, contention, e));
     }
-    if (decorated) {
-        for (uint32_t k = 0; k < CCL_ARRAY_LEN(kinds); k++) {
-            ccl_transport_spec_t spec = {.kind = kinds[k],
-                                         .value = {.overhead_s = 1e-6 * ccl_rng_unit(rng),
-                                                   .latency_s = 2e-6,
-                                                   .tb_rate_Bps = 2e10 * (1 + ccl_rng_unit(rng)),
-                                                   .slice_bytes = 1e6 * (1 + ccl_rng_unit(rng)),
-                                                   .piece_bytes = 512 * 1024,
-                                                   .slices = 2,
-                                                   .slots = 4,
-                                                   .direct = false,
-                                                   .holds_tb = k % 2 == 0}};
-            spec.given = ccl_rng_below(rng, 512);
-            MUST(ccl_topology_builder_transport(b, &spec, e));
-            spec.protocol = k % 2 ? "LL" : "LL128";
-            spec.given = ccl_rng_below(rng, 512);
-            MUST(ccl_topology_builder_transport(b, &spec, e));
-        }
-    }
+    if (decorated)
+        random_transports(rng, b);
     return finish(b);
 }
 

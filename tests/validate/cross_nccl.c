@@ -130,6 +130,22 @@ static bool is_fitted_in_switch(const ccl_measured_run_t *run) {
     return run->kind == CCL_ALLREDUCE && run->nranks == 8 && strcmp(run->type, "half") == 0;
 }
 
+static void check_groups(errors_t *per_kind, errors_t *per_count) {
+    for (int kind = 0; kind < CCL_CUSTOM; kind++) {
+        if (per_kind[kind].n == 0)
+            continue;
+        print_line(ccl_collective_kind_name((ccl_collective_kind_t)kind), &per_kind[kind]);
+        ck_assert_msg(share(&per_kind[kind], 0.5) <= 0.15, "%s",
+                      ccl_collective_kind_name((ccl_collective_kind_t)kind));
+    }
+    for (uint32_t n = 2; n <= 8; n *= 2) {
+        char what[40];
+        snprintf(what, sizeof what, "%u GPUs", n);
+        print_line(what, &per_count[n]);
+        ck_assert_double_le(share(&per_count[n], 0.5), 0.15);
+    }
+}
+
 START_TEST(test_systems) {
     static errors_t per_kind[CCL_CUSTOM + 1], per_count[9];
     for (size_t k = 0; k < CCL_ARRAY_LEN(systems); k++) {
@@ -181,19 +197,7 @@ START_TEST(test_systems) {
         ccl_profile_destroy(profile);
         ccl_topology_destroy(all);
     }
-    for (int kind = 0; kind < CCL_CUSTOM; kind++) {
-        if (per_kind[kind].n == 0)
-            continue;
-        print_line(ccl_collective_kind_name((ccl_collective_kind_t)kind), &per_kind[kind]);
-        ck_assert_msg(share(&per_kind[kind], 0.5) <= 0.15, "%s",
-                      ccl_collective_kind_name((ccl_collective_kind_t)kind));
-    }
-    for (uint32_t n = 2; n <= 8; n *= 2) {
-        char what[40];
-        snprintf(what, sizeof what, "%u GPUs", n);
-        print_line(what, &per_count[n]);
-        ck_assert_double_le(share(&per_count[n], 0.5), 0.15);
-    }
+    check_groups(per_kind, per_count);
     print_line("all NVSwitch systems", &everything);
     ck_assert_uint_gt(everything.n, 1700);
     ck_assert_double_le(share(&everything, 0.5), 0.08);

@@ -27,14 +27,14 @@ static void add(const char *path, const char *mode, const char *text) {
     fclose(f);
 }
 
-/** A call as one rank logs it. @param more  further members of coll_perf, or "". */
+/** A call as one rank logs it. */
 static const char *call(char out[1000], uint32_t rank, uint32_t nranks, uint32_t nnodes,
-                        uint32_t number, double size_bytes, double us, const char *more) {
+                        uint32_t number, double size_bytes, double us) {
     snprintf(out, 1000,
              "{\"header\": {\"id\": \"0xab\", \"rank\": %u, \"n_ranks\": %u, \"nnodes\": %u}, "
              "\"coll_perf\": {\"coll\": \"AllReduce\", \"coll_sn\": %u, "
-             "\"coll_msg_size_bytes\": %.0f, \"coll_exec_time_us\": %.3f%s}}\n",
-             rank, nranks, nnodes, number, size_bytes, us, more);
+             "\"coll_msg_size_bytes\": %.0f, \"coll_exec_time_us\": %.3f}}\n",
+             rank, nranks, nnodes, number, size_bytes, us);
     return out;
 }
 
@@ -65,10 +65,10 @@ START_TEST(test_growing) {
     ccl_watch_t *w = watch_of(topo, true, 0);
     char line[1000];
     ck_assert_uint_eq(read_new(w, file), 0); /* not there yet */
-    add(file, "w", call(line, 0, 8, 1, 1, 1e6, 100, ""));
+    add(file, "w", call(line, 0, 8, 1, 1, 1e6, 100));
     ck_assert_uint_eq(read_new(w, file), 1);
     ck_assert_uint_eq(read_new(w, file), 0);
-    call(line, 0, 8, 1, 2, 1e6, 300, "");
+    call(line, 0, 8, 1, 2, 1e6, 300);
     char half[1000];
     snprintf(half, sizeof half, "%.40s", line);
     add(file, "a", half);
@@ -76,10 +76,10 @@ START_TEST(test_growing) {
     add(file, "a", line + 40);
     ck_assert_uint_eq(read_new(w, file), 1);
     /* Renamed: what was still written to it comes first, then the new one from its start. */
-    add(file, "a", call(line, 0, 8, 1, 3, 1e6, 200, ""));
+    add(file, "a", call(line, 0, 8, 1, 3, 1e6, 200));
     ck_assert_int_eq(rename(file, other), 0);
-    add(other, "a", call(line, 0, 8, 1, 4, 1e6, 200, ""));
-    add(file, "w", call(line, 0, 8, 1, 5, 1e6, 200, ""));
+    add(other, "a", call(line, 0, 8, 1, 4, 1e6, 200));
+    add(file, "w", call(line, 0, 8, 1, 5, 1e6, 200));
     ck_assert_uint_eq(read_new(w, file), 3);
     /* Cut off: from the start. Bad lines are skipped, and counted. */
     add(file, "w", "");
@@ -87,16 +87,16 @@ START_TEST(test_growing) {
     add(file, "w", "no JSON\n\n{\"coll_perf\": {}}\n");
     ck_assert_uint_eq(read_new(w, file), 0);
     /* As long as before, and another: its beginning tells. */
-    call(line, 0, 8, 1, 6, 1e6, 200, "");
+    call(line, 0, 8, 1, 6, 1e6, 200);
     add(file, "w", line);
     ck_assert_uint_eq(read_new(w, file), 1);
     add(file, "w", "{\"summary\": {\"dropped_collectives\": 0, \"leaked_collectives\": 0}}\n");
-    add(file, "a", call(line, 0, 8, 1, 7, 1e6, 200, ""));
-    add(file, "a", call(line, 0, 8, 1, 8, 1e6, 200, ""));
+    add(file, "a", call(line, 0, 8, 1, 7, 1e6, 200));
+    add(file, "a", call(line, 0, 8, 1, 8, 1e6, 200));
     ck_assert_uint_eq(read_new(w, file), 2);
     /* Cut off, with the same beginning: its length tells. */
     add(file, "w", "{\"summary\": {\"dropped_collectives\": 0, \"leaked_collectives\": 0}}\n");
-    add(file, "a", call(line, 0, 8, 1, 9, 1e6, 200, ""));
+    add(file, "a", call(line, 0, 8, 1, 9, 1e6, 200));
     ck_assert_uint_eq(read_new(w, file), 1);
     ccl_watch_table_t *table = judge(w, true);
     ck_assert_uint_eq(table->calls, 9);
@@ -115,12 +115,12 @@ START_TEST(test_folder) {
     ccl_topology_t *topo = topology("dgx-h100");
     ccl_watch_t *w = watch_of(topo, true, 0);
     char line[1000], ignored[100];
-    add(file, "w", call(line, 0, 8, 1, 1, 1e6, 100, ""));
+    add(file, "w", call(line, 0, 8, 1, 1, 1e6, 100));
     ck_assert_uint_eq(read_new(w, dir), 1);
     /* Renamed within the folder: it is the same file, and the new one another. */
     ck_assert_int_eq(rename(file, other), 0);
-    add(other, "a", call(line, 0, 8, 1, 2, 1e6, 100, ""));
-    add(file, "w", call(line, 1, 8, 1, 1, 1e6, 80, ""));
+    add(other, "a", call(line, 0, 8, 1, 2, 1e6, 100));
+    add(file, "w", call(line, 1, 8, 1, 1, 1e6, 80));
     ck_assert_uint_eq(read_new(w, dir), 2);
     snprintf(ignored, sizeof ignored, "%s/notes.txt", dir);
     add(ignored, "w", "no JSON\n");
@@ -183,7 +183,7 @@ START_TEST(test_window) {
         for (uint32_t n = 1; n <= 20; n++) /* the first fifteen are slow; rank 1 waits */
             ccl_text_printf(
                 &text, "%s",
-                call(line, rank, 8, 1, 10 * n, 1e6, (n <= 15 ? 900 : 100 + n) + 50 * rank, ""));
+                call(line, rank, 8, 1, 10 * n, 1e6, (n <= 15 ? 900 : 100 + n) + 50 * rank));
     add(file, "w", text.data);
     ck_assert_uint_eq(read_new(w, file), 40);
     ccl_watch_table_t *table = judge(w, true);
@@ -351,7 +351,7 @@ START_TEST(test_forgets) {
         for (uint32_t n = 1 + 20 * part; n <= 20 + 40 * part; n++)
             for (uint32_t rank = 0; rank < 8; rank++)
                 ccl_text_printf(&text, "%s",
-                                call(line, rank, 8, 1, n, 1e6, part || rank == 1 ? 100 : 1100, ""));
+                                call(line, rank, 8, 1, n, 1e6, part || rank == 1 ? 100 : 1100));
         add(file, "a", text.data);
         ccl_text_fini(&text);
         read_new(w, file);
@@ -391,7 +391,7 @@ START_TEST(test_kept) {
     /* Another set of slow sizes is another question. */
     char line[1000];
     for (uint32_t n = 100; n < 104; n++)
-        add(file, "a", call(line, 0, 16, 2, n, 16777216, 10, ""));
+        add(file, "a", call(line, 0, 16, 2, n, 16777216, 10));
     ck_assert_uint_eq(read_new(w, file), 4);
     table = judge(w, false);
     ck_assert_uint_gt(work.runs, 0);
@@ -416,8 +416,7 @@ START_TEST(test_healthy) {
         const double size_bytes = ldexp(1e7, (int)s);
         OK(ccl_predictor_run(predictor, CCL_ALLREDUCE, 0, size_bytes, NULL, &p, &err));
         for (uint32_t n = 1; n <= 4; n++)
-            add(file, "a",
-                call(line, 0, 8, 1, n, size_bytes, p.time_s * (s == 4 ? 1.3e6 : 1e6), ""));
+            add(file, "a", call(line, 0, 8, 1, n, size_bytes, p.time_s * (s == 4 ? 1.3e6 : 1e6)));
     }
     ck_assert_uint_eq(read_new(w, file), 36);
     ccl_watch_table_t *table = judge(w, false);
@@ -437,7 +436,7 @@ START_TEST(test_too_large) {
     ccl_topology_t *topo = topology("dgx-h100");
     ccl_watch_t *w = watch_of(topo, false, 0);
     char line[1000];
-    add(file, "w", call(line, 0, 64, 8, 1, 1e6, 100, ""));
+    add(file, "w", call(line, 0, 64, 8, 1, 1e6, 100));
     ck_assert_uint_eq(read_new(w, file), 1);
     ccl_watch_table_t *table = judge(w, false);
     ck_assert_int_eq(table->runs[0].rows[0].state, CCL_WATCH_UNKNOWN);

@@ -317,16 +317,20 @@ static uint32_t kind_index(ccl_i_bench_t *b, const ccl_topology_t *topo, const c
     return b->nkinds++;
 }
 
-static ccl_status_t add_kind(ccl_i_bench_t *b, seat_t *s, const ccl_program_t *program,
-                             uint32_t from, uint32_t to, uint32_t channel, ccl_i_point_t *p,
-                             ccl_error_t *err) {
+/* One connection of a program. */
+typedef struct way {
+    uint32_t from, to, channel;
+} way_t;
+
+static ccl_status_t add_kind(ccl_i_bench_t *b, seat_t *s, const ccl_program_t *program, way_t way,
+                             ccl_i_point_t *p, ccl_error_t *err) {
     const ccl_topology_t *topo = base_of(b, p->source);
     const ccl_route_t *route = NULL;
-    CCL_TRY(ccl_sim_flow_route(program, s->routes, from, to, channel, &route, err));
+    CCL_TRY(ccl_sim_flow_route(program, s->routes, way.from, way.to, way.channel, &route, err));
     if (!route) /* an offer: who pulls counts it */
         return CCL_OK;
     uint32_t k = kind_index(b, topo, ccl_model_route_kind(topo, route),
-                            ccl_peer_is_group(from) || ccl_peer_is_group(to));
+                            ccl_peer_is_group(way.from) || ccl_peer_is_group(way.to));
     if (k == CCL_NONE)
         return ccl_fail(err, CCL_UNSUPPORTED, "more than %u kinds of connections", CCL_I_FIT_KINDS);
     p->kinds |= 1u << k;
@@ -343,9 +347,11 @@ static ccl_status_t find_kinds(ccl_i_bench_t *b, seat_t *s, const ccl_program_t 
         for (uint32_t i = 0; i < nsteps; i++) {
             ccl_peers_t peers = ccl_program_peers(program, tb, tb->first_step + i);
             if (peers.send_peer != CCL_NONE)
-                CCL_TRY(add_kind(b, s, program, tb->rank, peers.send_peer, peers.channel, p, err));
+                CCL_TRY(add_kind(b, s, program, (way_t){tb->rank, peers.send_peer, peers.channel},
+                                 p, err));
             if (peers.recv_peer != CCL_NONE && ccl_peer_is_group(peers.recv_peer))
-                CCL_TRY(add_kind(b, s, program, peers.recv_peer, tb->rank, peers.channel, p, err));
+                CCL_TRY(add_kind(b, s, program, (way_t){peers.recv_peer, tb->rank, peers.channel},
+                                 p, err));
         }
     }
     return CCL_OK;

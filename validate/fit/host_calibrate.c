@@ -210,8 +210,8 @@ static ccl_status_t residuals(const double *v, double *r, void *user, ccl_error_
 
 static ccl_status_t constant(ccl_host_calibration_t *c, ccl_constant_t *list, const char *name,
                              const char *unit, const ccl_fit_parameter_t *p, double prior,
-                             bool inverse, ccl_error_t *err) {
-    double sign = inverse ? -1 : 1;
+                             ccl_error_t *err) {
+    double sign = strcmp(unit, "B/s") == 0 ? -1 : 1; /* fitted as the time of a byte */
     ccl_constant_t *at = &list[c->nconstants++];
     *at = (ccl_constant_t){.name = ccl_arena_strdup(&c->arena, name),
                            .unit = unit,
@@ -243,7 +243,7 @@ static ccl_status_t fit_tiny(job_t *j, ccl_host_calibration_t *c, ccl_constant_t
     double r[MAX_POINTS];
     CCL_TRY(residuals(values, r, j, err));
     for (uint32_t i = 0; i < times; i++)
-        CCL_TRY(constant(c, list, names[i], "s", &fit[i], log(priors_s[i]), false, err));
+        CCL_TRY(constant(c, list, names[i], "s", &fit[i], log(priors_s[i]), err));
     j->tiny = false;
     return CCL_OK;
 }
@@ -273,16 +273,15 @@ static ccl_status_t fit_knot(job_t *j, uint32_t knot, ccl_host_calibration_t *c,
             f = (ccl_fit_parameter_t){.value = f.value + fit[0].value,
                                       .spread = hypot(f.spread, fit[0].spread),
                                       .error = hypot(f.error, fit[0].error)};
-        CCL_TRY(constant(c, list, name, "B/s", &f, prior, true, err));
+        CCL_TRY(constant(c, list, name, "B/s", &f, prior, err));
     }
     if (j->apart) {
         snprintf(name, sizeof name, "host/%s/across", bytes);
-        CCL_TRY(constant(c, list, name, "B/s", &fit[NKINDS], prior, true, err));
+        CCL_TRY(constant(c, list, name, "B/s", &fit[NKINDS], prior, err));
     }
     if (j->several) {
         snprintf(name, sizeof name, "host/%s/pool", bytes);
-        CCL_TRY(
-            constant(c, list, name, "1", &fit[at_pool], log(0.8 * j->model.workers), false, err));
+        CCL_TRY(constant(c, list, name, "1", &fit[at_pool], log(0.8 * j->model.workers), err));
     }
     return CCL_OK;
 }
@@ -298,7 +297,7 @@ static ccl_status_t reduce_rates(const job_t *j, ccl_host_calibration_t *c, ccl_
         ccl_fit_parameter_t f = {
             .value = log(work / (TYPES_BYTES / 2)), .spread = 2, .error = NOISE};
         snprintf(name, sizeof name, "reduce_rate/%s", ccl_type_name((ccl_type_t)t));
-        CCL_TRY(constant(c, list, name, "B/s", &f, log(0.1e-9), true, err));
+        CCL_TRY(constant(c, list, name, "B/s", &f, log(0.1e-9), err));
     }
     return CCL_OK;
 }

@@ -207,7 +207,8 @@ ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, u
 /**
  * The same, to compare with: of long runs an estimate (ccl_sim_options_t.estimate), and none beyond
  * a limit.
- * @param limit_s  > 0: a run that takes longer has time INFINITY, and nothing else.
+ * @param limit_s  > 0: a run that takes longer has time INFINITY, and nothing else. 0: to the end,
+ *                 and no estimate.
  */
 ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                     double size_bytes, const ccl_nccl_choice_t *choice,

@@ -218,11 +218,18 @@ static ccl_status_t alltoall_program(uint32_t n, const ccl_nccl_choice_t *choice
 
 /* ---------------------------------------------------------------- from synthesizers */
 
+/* Where a program is made. */
+typedef struct where {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+} where_t;
+
 /* A synthesizer's schedule on these channels, lowered as if there were room for any blocks. */
-static ccl_status_t lower_any(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                              ccl_routes_t *routes, const ccl_collective_t *coll,
+static ccl_status_t lower_any(where_t at, const char *name, const ccl_collective_t *coll,
                               const ccl_nccl_choice_t *choice, ccl_program_t **out,
                               ccl_error_t *err) {
+    const ccl_topology_t *topo = at.topo;
     ccl_schedule_t *schedule = NULL;
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_make_options_t make = CCL_MAKE_OPTIONS_INIT;
@@ -236,11 +243,12 @@ static ccl_status_t lower_any(const ccl_ctx_t *ctx, const char *name, const ccl_
         models[i].sms = 0;
     }
     roomy.gpu_models = models;
-    ccl_status_t status = ccl_synthesize(ctx, name, topo, routes, coll, &options, &schedule, err);
+    ccl_status_t status =
+        ccl_synthesize(at.ctx, name, topo, at.routes, coll, &options, &schedule, err);
     make.lower.proto = ccl_nccl_proto_name(choice->proto);
     make.no_prove = true; /* the caller does */
     if (status == CCL_OK)
-        status = ccl_make_program(ctx, &roomy, routes, schedule, &make, out, err);
+        status = ccl_make_program(at.ctx, &roomy, at.routes, schedule, &make, out, err);
     ccl_schedule_destroy(schedule);
     free(models);
     return status;
@@ -263,21 +271,20 @@ static uint32_t channels_that_fit(const ccl_topology_t *topo, const ccl_program_
     return fit < 1 ? 1 : fit;
 }
 
-static ccl_status_t lowered(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
-                            ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
+static ccl_status_t lowered(where_t at, const char *name, ccl_collective_kind_t kind, uint32_t root,
                             ccl_nccl_choice_t *choice, ccl_program_t **out, ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
-    CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, root, &coll, err));
+    CCL_TRY(ccl_collective_create(kind, at.topo->nranks, 1, root, &coll, err));
     ccl_program_t *program = NULL;
-    ccl_status_t status = lower_any(ctx, name, topo, routes, coll, choice, &program, err);
+    ccl_status_t status = lower_any(at, name, coll, choice, &program, err);
     while (status == CCL_OK && choice->algo == CCL_NCCL_TREE) {
-        uint32_t fit = channels_that_fit(topo, program, choice->channels);
+        uint32_t fit = channels_that_fit(at.topo, program, choice->channels);
         if (fit == choice->channels)
             break;
         choice->channels = fit;
         ccl_program_destroy(program);
         program = NULL;
-        status = lower_any(ctx, name, topo, routes, coll, choice, &program, err);
+        status = lower_any(at, name, coll, choice, &program, err);
     }
     ccl_collective_destroy(coll);
     if (status == CCL_OK)
@@ -305,6 +312,7 @@ static ccl_status_t all_joined(const ccl_topology_t *topo, ccl_routes_t *routes,
 ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                               ccl_routes_t *routes, ccl_collective_kind_t kind, uint32_t root,
                               ccl_nccl_choice_t *choice, ccl_program_t **out, ccl_error_t *err) {
+    const where_t at = {ctx, topo, routes};
     uint32_t n = topo->nranks;
     if (n < 2)
         return ccl_fail(err, CCL_ERR_INPUT, "one rank has nobody to talk to; 2 or more");
@@ -317,14 +325,14 @@ ccl_status_t ccl_nccl_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         if (joined)
             return alltoall_program(n, choice, out, err);
         bool rails = kind == CCL_ALLTOALL && topo->nservers > 1;
-        return lowered(ctx, rails ? "pxn" : "direct", topo, routes, kind, root, choice, out, err);
+        return lowered(at, rails ? "pxn" : "direct", kind, root, choice, out, err);
     }
     if (choice->algo == CCL_NCCL_TREE)
-        return lowered(ctx, "tree", topo, routes, kind, root, choice, out, err);
+        return lowered(at, "tree", kind, root, choice, out, err);
     uint32_t *next = NULL;
     CCL_TRY(ring_order(ctx, topo, routes, choice->channels, &next, err));
     if (!next)
-        return lowered(ctx, "ring", topo, routes, kind, root, choice, out, err);
+        return lowered(at, "ring", kind, root, choice, out, err);
     ccl_status_t status = ring_program(next, n, kind, root, choice, out, err);
     free(next);
     return status;

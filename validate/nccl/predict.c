@@ -273,10 +273,9 @@ ccl_sim_options_t ccl_nccl_kernel_sim(const ccl_nccl_kernel_t *kernel, double si
     return options;
 }
 
-/* @param limit_s  0: to the end, and no estimate. */
-static ccl_status_t run_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                               double size_bytes, const ccl_nccl_choice_t *choice, double limit_s,
-                               ccl_prediction_t *out, ccl_error_t *err) {
+ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
+                                    double size_bytes, const ccl_nccl_choice_t *choice,
+                                    double limit_s, ccl_prediction_t *out, ccl_error_t *err) {
     ccl_prediction_t result = {0};
     ccl_nccl_kernel_t kernel;
     ccl_sim_result_t *run = NULL;
@@ -325,13 +324,7 @@ static ccl_status_t run_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind, u
 ccl_status_t ccl_predictor_run(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                double size_bytes, const ccl_nccl_choice_t *choice,
                                ccl_prediction_t *out, ccl_error_t *err) {
-    return run_kernel(p, kind, root, size_bytes, choice, 0, out, err);
-}
-
-ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
-                                    double size_bytes, const ccl_nccl_choice_t *choice,
-                                    double limit_s, ccl_prediction_t *out, ccl_error_t *err) {
-    return run_kernel(p, kind, root, size_bytes, choice, limit_s, out, err);
+    return ccl_predictor_estimate(p, kind, root, size_bytes, choice, 0, out, err);
 }
 
 ccl_status_t ccl_nccl_baselines(const ccl_ctx_t *ctx, const ccl_topology_t *machine,

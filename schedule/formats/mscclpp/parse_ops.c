@@ -85,26 +85,34 @@ static void add(ccl_i_mpp_parser_t *p, ccl_i_mpp_op_t op, const uint32_t *ids, u
     ccl_i_mpp_add(p->plan, op, ids, n);
 }
 
-/** Puts of `from` to all pieces from number `first` on. */
-static ccl_status_t add_puts(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, ccl_i_mpp_kind_t kind,
-                             uint32_t type, const pieces_t *from, const pieces_t *to,
-                             uint32_t first, const uint32_t *ids, uint32_t nids) {
+/** How pieces are put. */
+typedef struct puts {
+    ccl_i_mpp_kind_t kind;
+    uint32_t type;
+    uint32_t first;      /* piece, from which on they are put */
+    const uint32_t *ids; /* [nids] of the semaphores */
+    uint32_t nids;
+} puts_t;
+
+/** Puts of `from` to all pieces from the first on. */
+static ccl_status_t add_puts(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, puts_t how,
+                             const pieces_t *from, const pieces_t *to) {
     bool one = from->n == 1;
-    for (uint32_t i = first; i < to->n; i++) {
+    for (uint32_t i = how.first; i < to->n; i++) {
         const piece_t *src = &from->list[one ? 0 : i];
         if (src->of != LOCAL || to->list[i].of != REMOTE || (!one && i >= from->n))
             return ccl_json_fail(op, p->err, "a put is from own memory to another GPU's");
-        bool named = i - first < nids;
-        if (type == CCL_I_MPP_PORT && !named)
+        bool named = i - how.first < how.nids;
+        if (how.type == CCL_I_MPP_PORT && !named)
             return ccl_json_fail(op, p->err, "a put to a port needs a channel for each piece");
         add(p,
-            (ccl_i_mpp_op_t){.kind = (uint8_t)kind,
-                             .type = (uint8_t)type,
+            (ccl_i_mpp_op_t){.kind = (uint8_t)how.kind,
+                             .type = (uint8_t)how.type,
                              .peer = to->list[i].peer,
                              .a = src->place,
                              .dst = to->list[i].place,
                              .count = src->count},
-            ids + (i - first), type == CCL_I_MPP_PORT ? 1 : 0);
+            how.ids + (i - how.first), how.type == CCL_I_MPP_PORT ? 1 : 0);
     }
     return CCL_OK;
 }
@@ -127,7 +135,7 @@ static ccl_status_t add_reduce(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, u
             NULL, 0);
     pieces_t sum = {.n = 1};
     sum.list[0] = *dst;
-    return add_puts(p, op, CCL_I_MPP_PUT, type, &sum, to, 1, NULL, 0);
+    return add_puts(p, op, (puts_t){CCL_I_MPP_PUT, type, 1, NULL, 0}, &sum, to);
 }
 
 /** Packets lie in scratch. */
@@ -160,7 +168,7 @@ static ccl_status_t add_packet_sum(ccl_i_mpp_parser_t *p, const ccl_json_at_t *o
                              .count = dst->count},
             NULL, 0);
     sum.list[0] = *dst;
-    return add_puts(p, op, CCL_I_MPP_PUT_PACKETS, type, &sum, to, 1, NULL, 0);
+    return add_puts(p, op, (puts_t){CCL_I_MPP_PUT_PACKETS, type, 1, NULL, 0}, &sum, to);
 }
 
 /** One of the operations on packets. @param kind  PUT_PACKETS, PASS_PACKETS, PACK, UNPACK. */
@@ -172,9 +180,9 @@ static ccl_status_t add_packets(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op,
         CCL_TRY(check_packets(op, from, 0, from->n, p->err));
     if (kind != CCL_I_MPP_UNPACK)
         CCL_TRY(check_packets(op, to, 0, to->n, p->err));
+    puts_t how = {kind, type == CCL_I_MPP_PORT ? CCL_I_MPP_MEMORY : type, 0, NULL, 0};
     if (puts) /* over a port it has the same effect */
-        return add_puts(p, op, kind, type == CCL_I_MPP_PORT ? CCL_I_MPP_MEMORY : type, from, to, 0,
-                        NULL, 0);
+        return add_puts(p, op, how, from, to);
     if (from->list[0].of != LOCAL || to->list[0].of != LOCAL)
         return ccl_json_fail(op, p->err, "from own memory to own memory");
     add(p,
@@ -330,7 +338,7 @@ static ccl_status_t add_move(ccl_i_mpp_parser_t *p, const ccl_json_at_t *op, siz
     if (form == SWITCHES)
         return add_switch(p, op, names[k].kind == CCL_I_MPP_PULL_STORE, &from, &to);
     if (form == PUTS) {
-        CCL_TRY(add_puts(p, op, CCL_I_MPP_PUT, type, &from, &to, 0, ids, n));
+        CCL_TRY(add_puts(p, op, (puts_t){CCL_I_MPP_PUT, type, 0, ids, n}, &from, &to));
         if (names[k].signals)
             add(p, (ccl_i_mpp_op_t){.kind = CCL_I_MPP_SIGNAL, .type = (uint8_t)type}, ids, n);
         return CCL_OK;

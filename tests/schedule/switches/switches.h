@@ -31,17 +31,22 @@ static inline uint32_t switches_group(switches_t *w, uint32_t rank, bool self) {
     return ccl_program_builder_group(w->b, ranks, n);
 }
 
-/** The elements of this channel in part `part`, in one step or one each; waits for another block
+typedef struct switches_place {
+    uint8_t buffer;
+    uint32_t part;
+} switches_place_t;
+
+/** The elements of this channel in a part, in one step or one each; waits for another block
  * that made as many. */
-static inline void switches_steps(switches_t *w, uint32_t block, ccl_primitive_t type, uint8_t src,
-                                  uint32_t src_part, uint8_t dst, uint32_t dst_part, uint32_t dep) {
+static inline void switches_steps(switches_t *w, uint32_t block, ccl_primitive_t type,
+                                  switches_place_t src, switches_place_t dst, uint32_t dep) {
     uint32_t each = w->split ? 1 : w->count;
     for (uint32_t e = 0; e < w->count; e += each) {
         ccl_step_t s = {.type = (uint8_t)type,
-                        .src_buf = src,
-                        .src_off = src_part * w->c + w->first + e,
-                        .dst_buf = dst,
-                        .dst_off = dst_part * w->c + w->first + e,
+                        .src_buf = src.buffer,
+                        .src_off = src.part * w->c + w->first + e,
+                        .dst_buf = dst.buffer,
+                        .dst_off = dst.part * w->c + w->first + e,
                         .count = each,
                         .dep_tb = dep,
                         .dep_step = dep == CCL_NONE ? CCL_NONE : e / each};
@@ -57,12 +62,14 @@ static inline void switches_offers(switches_t *w, uint32_t single, uint32_t part
             continue;
         if (w->scratch) {
             copied = w->ids[r];
-            switches_steps(w, switches_block(w, r, CCL_NONE, CCL_NONE), CCL_PRIM_CPY, CCL_BUF_INPUT,
-                           part, CCL_BUF_SCRATCH, part, CCL_NONE);
+            switches_steps(w, switches_block(w, r, CCL_NONE, CCL_NONE), CCL_PRIM_CPY,
+                           (switches_place_t){CCL_BUF_INPUT, part},
+                           (switches_place_t){CCL_BUF_SCRATCH, part}, CCL_NONE);
         }
         uint32_t block = switches_block(w, r, CCL_PEER_MEMBER | single, CCL_NONE);
-        switches_steps(w, block, CCL_PRIM_S, w->scratch ? CCL_BUF_SCRATCH : CCL_BUF_INPUT, part,
-                       CCL_BUF_INPUT, part, copied);
+        switches_steps(w, block, CCL_PRIM_S,
+                       (switches_place_t){w->scratch ? CCL_BUF_SCRATCH : CCL_BUF_INPUT, part},
+                       (switches_place_t){CCL_BUF_INPUT, part}, copied);
     }
 }
 
@@ -71,7 +78,8 @@ static inline void switches_takes(switches_t *w, uint32_t single, uint32_t part,
     for (uint32_t r = 0; r < w->n; r++)
         if (r != single || self)
             switches_steps(w, switches_block(w, r, CCL_NONE, CCL_PEER_MEMBER | single), CCL_PRIM_R,
-                           CCL_BUF_OUTPUT, part, CCL_BUF_OUTPUT, part, CCL_NONE);
+                           (switches_place_t){CCL_BUF_OUTPUT, part},
+                           (switches_place_t){CCL_BUF_OUTPUT, part}, CCL_NONE);
 }
 
 /** `single` pulls a part, adds its own where it is no member, and multicasts the sum. */
@@ -81,8 +89,9 @@ static inline void switches_allreduce(switches_t *w, uint32_t single) {
     if (w->fused) { /* its own result is what the pull writes */
         uint32_t others = switches_group(w, single, false);
         switches_steps(w, switches_block(w, single, others, group),
-                       w->self ? CCL_PRIM_RCS : CCL_PRIM_RRCS, CCL_BUF_INPUT, part, CCL_BUF_OUTPUT,
-                       part, CCL_NONE);
+                       w->self ? CCL_PRIM_RCS : CCL_PRIM_RRCS,
+                       (switches_place_t){CCL_BUF_INPUT, part},
+                       (switches_place_t){CCL_BUF_OUTPUT, part}, CCL_NONE);
         switches_takes(w, single, part, false);
         return;
     }
@@ -90,9 +99,11 @@ static inline void switches_allreduce(switches_t *w, uint32_t single) {
     uint8_t between = w->self ? CCL_BUF_SCRATCH : CCL_BUF_OUTPUT;
     uint32_t at = w->self ? w->n : part;
     switches_steps(w, switches_block(w, single, CCL_NONE, group),
-                   w->self ? CCL_PRIM_R : CCL_PRIM_RRC, CCL_BUF_INPUT, part, between, at, CCL_NONE);
-    switches_steps(w, switches_block(w, single, group, CCL_NONE), CCL_PRIM_S, between, at,
-                   CCL_BUF_OUTPUT, part, pulled);
+                   w->self ? CCL_PRIM_R : CCL_PRIM_RRC, (switches_place_t){CCL_BUF_INPUT, part},
+                   (switches_place_t){between, at}, CCL_NONE);
+    switches_steps(w, switches_block(w, single, group, CCL_NONE), CCL_PRIM_S,
+                   (switches_place_t){between, at}, (switches_place_t){CCL_BUF_OUTPUT, part},
+                   pulled);
     switches_takes(w, single, part, w->self);
 }
 
@@ -106,16 +117,20 @@ static inline void switches_rank(switches_t *w, ccl_collective_kind_t kind, uint
     case CCL_REDUCE:
         switches_offers(w, r, kind == CCL_REDUCE ? 0 : r);
         switches_steps(w, switches_block(w, r, CCL_NONE, group),
-                       w->self ? CCL_PRIM_R : CCL_PRIM_RRC, CCL_BUF_INPUT,
-                       kind == CCL_REDUCE ? 0 : r, CCL_BUF_OUTPUT, 0, CCL_NONE);
+                       w->self ? CCL_PRIM_R : CCL_PRIM_RRC,
+                       (switches_place_t){CCL_BUF_INPUT, kind == CCL_REDUCE ? 0 : r},
+                       (switches_place_t){CCL_BUF_OUTPUT, 0}, CCL_NONE);
         break;
     default: /* AllGather, Broadcast */
-        switches_steps(w, switches_block(w, r, group, CCL_NONE), CCL_PRIM_S, CCL_BUF_INPUT, 0,
-                       CCL_BUF_OUTPUT, kind == CCL_BROADCAST ? 0 : r, CCL_NONE);
+        switches_steps(w, switches_block(w, r, group, CCL_NONE), CCL_PRIM_S,
+                       (switches_place_t){CCL_BUF_INPUT, 0},
+                       (switches_place_t){CCL_BUF_OUTPUT, kind == CCL_BROADCAST ? 0 : r}, CCL_NONE);
         switches_takes(w, r, kind == CCL_BROADCAST ? 0 : r, w->self);
         if (!w->self && !w->in_place)
-            switches_steps(w, switches_block(w, r, CCL_NONE, CCL_NONE), CCL_PRIM_CPY, CCL_BUF_INPUT,
-                           0, CCL_BUF_OUTPUT, kind == CCL_BROADCAST ? 0 : r, CCL_NONE);
+            switches_steps(w, switches_block(w, r, CCL_NONE, CCL_NONE), CCL_PRIM_CPY,
+                           (switches_place_t){CCL_BUF_INPUT, 0},
+                           (switches_place_t){CCL_BUF_OUTPUT, kind == CCL_BROADCAST ? 0 : r},
+                           CCL_NONE);
     }
 }
 

@@ -66,11 +66,9 @@ static ccl_status_t fail(const ccl_i_smi_t *smi, uint32_t line, const char *at, 
 /* Direct links are marked by 1 in the machine's lanes, the rest of the types by how near a pair is.
  */
 static ccl_status_t read_type(const ccl_i_smi_t *smi, uint32_t line, const char *word, size_t len,
-                              uint32_t a, uint32_t b, ccl_i_machine_t *m, ccl_error_t *err) {
-    if (a == b)
-        return CCL_OK;
+                              uint8_t *lanes, ccl_error_t *err) {
     if (len == 4 && strncmp(word, "XGMI", 4) == 0) {
-        *ccl_i_machine_lanes(m, a, b) = 1;
+        *lanes = 1;
         return CCL_OK;
     }
     if ((len == 4 && strncmp(word, "PCIE", 4) == 0) || (len == 3 && strncmp(word, "N/A", 3) == 0))
@@ -99,7 +97,8 @@ static ccl_status_t read_table(const ccl_i_smi_t *smi, uint32_t after, table_t k
             if (len == 0)
                 return fail(smi, line, word, err, "fewer cells in this row than the head has gpus");
             if (kind == TABLE_TYPE) {
-                CCL_TRY(read_type(smi, line, word, len, a, b, m, err));
+                if (a != b)
+                    CCL_TRY(read_type(smi, line, word, len, ccl_i_machine_lanes(m, a, b), err));
                 continue;
             }
             size_t digits = strspn(word, "0123456789");

@@ -351,10 +351,18 @@ static ccl_status_t add_models(build_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-static ccl_status_t add_link(build_t *s, uint32_t from, uint32_t to, const char *kind, double GBps,
-                             double latency_s, uint32_t lanes, ccl_error_t *err) {
+/* What a link is, wherever it leads. */
+typedef struct wire {
+    const char *kind;
+    double GBps, latency_s;
+    uint32_t lanes;
+} wire_t;
+
+static ccl_status_t add_link(build_t *s, uint32_t from, uint32_t to, wire_t wire,
+                             ccl_error_t *err) {
     s->nlinks++;
-    return ccl_topology_builder_link(s->b, from, to, kind, GBps * GB, latency_s, lanes, 0, err);
+    return ccl_topology_builder_link(s->b, from, to, wire.kind, wire.GBps * GB, wire.latency_s,
+                                     wire.lanes, 0, err);
 }
 
 static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
@@ -363,8 +371,8 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
         const ccl_i_plan_link_t *l = &plan->links[i];
         double latency_s = ccl_i_nccl_library_latency_s(&s->library, &plan->devs[l->from],
                                                         &plan->devs[l->to], l->kind);
-        CCL_TRY(add_link(s, s->index[l->from], s->index[l->to], l->kind, l->GBps, latency_s,
-                         l->lanes, err));
+        CCL_TRY(add_link(s, s->index[l->from], s->index[l->to],
+                         (wire_t){l->kind, l->GBps, latency_s, l->lanes}, err));
     }
     for (uint32_t d = 0; d < plan->ndevs; d++) {
         const ccl_i_plan_dev_t *dev = &plan->devs[d];
@@ -374,19 +382,22 @@ static ccl_status_t add_inside_links(build_t *s, ccl_error_t *err) {
         uint32_t parent = s->index[dev->parent];
         double latency_s =
             ccl_i_nccl_library_latency_s(&s->library, dev, &plan->devs[dev->parent], "pcie");
-        CCL_TRY(add_link(s, s->index[d], parent, "pcie", dev->up_GBps, latency_s, 1, err));
-        CCL_TRY(add_link(s, parent, s->index[d], "pcie", dev->up_GBps, latency_s, 1, err));
+        wire_t wire = {"pcie", dev->up_GBps, latency_s, 1};
+        CCL_TRY(add_link(s, s->index[d], parent, wire, err));
+        CCL_TRY(add_link(s, parent, s->index[d], wire, err));
     }
     for (uint32_t a = 0; a < plan->ndevs; a++) {
         if (plan->devs[a].kind != CCL_DEVICE_HOST)
             continue;
-        for (uint32_t b = 0; b < plan->ndevs; b++)
-            if (b != a && plan->devs[b].kind == CCL_DEVICE_HOST &&
-                plan->devs[a].server == plan->devs[b].server)
-                CCL_TRY(add_link(s, s->index[a], s->index[b], "upi", plan->devs[a].cpu_GBps,
-                                 ccl_i_nccl_library_latency_s(&s->library, &plan->devs[a],
-                                                              &plan->devs[b], "upi"),
-                                 1, err));
+        for (uint32_t b = 0; b < plan->ndevs; b++) {
+            if (b == a || plan->devs[b].kind != CCL_DEVICE_HOST ||
+                plan->devs[a].server != plan->devs[b].server)
+                continue;
+            double latency_s =
+                ccl_i_nccl_library_latency_s(&s->library, &plan->devs[a], &plan->devs[b], "upi");
+            CCL_TRY(add_link(s, s->index[a], s->index[b],
+                             (wire_t){"upi", plan->devs[a].cpu_GBps, latency_s, 1}, err));
+        }
     }
     return CCL_OK;
 }
@@ -485,8 +496,9 @@ static ccl_status_t add_net(build_t *s, ccl_error_t *err) {
                                : nic->latency_s > 0
                                    ? nic->latency_s / 2
                                    : ccl_i_nccl_library_latency_s(&s->library, nic, NULL, "net");
-            CCL_TRY(add_link(s, from, to, "net", nic->net_GBps, latency_s, 1, err));
-            CCL_TRY(add_link(s, to, from, "net", nic->net_GBps, latency_s, 1, err));
+            wire_t wire = {"net", nic->net_GBps, latency_s, 1};
+            CCL_TRY(add_link(s, from, to, wire, err));
+            CCL_TRY(add_link(s, to, from, wire, err));
             from = to;
         }
     }
