@@ -497,11 +497,15 @@ ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, cc
 /**
  * Lower a schedule document for the cluster and its FIFOs; programs stay as they are but for a
  * protocol that --proto names.
+ * @param topo    NULL: of no cluster.
  * @param preset  the way where the command line says nothing; NULL: the default way.
  */
 ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                   const ccl_way_t *preset, double size_bytes,
                                   ccl_i_document_t *document, ccl_error_t *err);
+/** An error when a document has other ranks than the cluster has GPUs. */
+ccl_status_t ccl_i_document_fits(const ccl_i_document_t *document, const char *path,
+                                 const ccl_topology_t *topo, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- contenders.c */
 

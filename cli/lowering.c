@@ -1,5 +1,6 @@
 /* How schedules are lowered: the options that lower, simulate, synth and compare share. */
 #include "cli/command.h"
+#include "make/make.h"
 
 ccl_way_t ccl_i_way(const ccl_i_args_t *args, unsigned *bits_out) {
     ccl_way_t way = {args->lower.order, args->lower.allocation, args->sim.granularity};
@@ -47,22 +48,33 @@ ccl_status_t ccl_i_refuse_lowered(const ccl_i_args_t *args, const char *path, cc
 ccl_status_t ccl_i_document_lower(ccl_i_cli_t *cli, const ccl_topology_t *topo,
                                   const ccl_way_t *preset, double size_bytes,
                                   ccl_i_document_t *document, ccl_error_t *err) {
-    ccl_lower_options_t options = ccl_i_lower_options(&cli->args);
+    ccl_make_options_t options = CCL_MAKE_OPTIONS_INIT;
     unsigned bits;
-    ccl_way_t way;
 
     if (document->program) {
         if (ccl_i_given(&cli->args, "proto"))
             document->program->proto = cli->args.lower.proto;
         return CCL_OK;
     }
-    way = ccl_i_way(&cli->args, &bits);
-    way = ccl_way_choose(preset, way, bits);
-    options.asked = bits != 0;
-    options.order = way.order;
-    options.allocation = way.allocation;
-    options.granularity = way.granularity;
-    options.topo = topo;
+    options.way = ccl_i_way(&cli->args, &bits);
+    options.way = ccl_way_choose(preset, options.way, bits);
+    options.lower = ccl_i_lower_options(&cli->args);
+    options.lower.asked = bits != 0;
     options.size_bytes = size_bytes;
-    return ccl_lower(&cli->ctx, document->schedule, &options, &document->program, err);
+    options.batches = cli->args.sim.batches;
+    options.no_prove = true; /* commands say themselves what they prove, and how */
+    return ccl_make_program(&cli->ctx, topo, NULL, document->schedule, &options, &document->program,
+                            err);
+}
+
+ccl_status_t ccl_i_document_fits(const ccl_i_document_t *document, const char *path,
+                                 const ccl_topology_t *topo, ccl_error_t *err) {
+    const ccl_collective_t *coll =
+        document->program ? document->program->coll : document->schedule->coll;
+
+    if (coll->nranks == topo->nranks)
+        return CCL_OK;
+    return ccl_error_set(err, CCL_ERR_INPUT, path, 0, 0, "a %s for %u ranks, but %s has %u GPUs",
+                         document->program ? "program" : "schedule", coll->nranks, topo->name,
+                         topo->nranks);
 }

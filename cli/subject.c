@@ -101,10 +101,7 @@ static ccl_status_t read_file(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_error_t 
     if (s->document.program)
         CCL_TRY(ccl_i_refuse_lowered(&cli->args, s->input, err));
     coll = s->document.program ? s->document.program->coll : s->document.schedule->coll;
-    if (coll->nranks != s->topo->nranks)
-        return ccl_error_set(err, CCL_ERR_INPUT, s->input, 0, 0,
-                             "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
-                             s->topo->name, s->topo->nranks);
+    CCL_TRY(ccl_i_document_fits(&s->document, s->input, s->topo, err));
     ccl_file_title(s->input, s->name, sizeof(s->name));
     snprintf(s->title, sizeof(s->title), "%s", s->input);
     if (!(s->sim.size_bytes > 0))

@@ -157,10 +157,7 @@ static ccl_status_t open_one(ccl_i_cli_t *cli, const compare_t *c, bool schedule
                         "%s is a program, which is lowered already: --program %s", mine->path,
                         mine->path);
     coll = collective_of(&mine->document);
-    if (coll->nranks != c->topo->nranks)
-        return ccl_error_set(err, CCL_ERR_INPUT, mine->path, 0, 0,
-                             "a %s for %u ranks, but %s has %u GPUs", form, coll->nranks,
-                             c->topo->name, c->topo->nranks);
+    CCL_TRY(ccl_i_document_fits(&mine->document, mine->path, c->topo, err));
     for (uint32_t k = 0; k < c->ncollectives; k++)
         fits = fits || same_collective(coll, c->collectives[k]);
     if (!fits)

@@ -155,10 +155,7 @@ static ccl_status_t lower(ccl_i_cli_t *cli, lower_t *l, ccl_error_t *err) {
     if (l->document.program)
         return ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
                              "a program, which is lowered already; a schedule is wanted");
-    if (l->document.schedule->coll->nranks != l->topo->nranks)
-        return ccl_error_set(err, CCL_ERR_INPUT, about.input, 0, 0,
-                             "a schedule for %u ranks, but %s has %u GPUs",
-                             l->document.schedule->coll->nranks, l->topo->name, l->topo->nranks);
+    CCL_TRY(ccl_i_document_fits(&l->document, about.input, l->topo, err));
     options.sim = ccl_i_sim_options(args);
     if (!(options.sim.size_bytes > 0))
         options.sim.size_bytes = l->document.schedule->coll->natural_bytes;

@@ -93,23 +93,17 @@ static ccl_status_t options_of(const ccl_i_cli_t *cli, run_t *r, ccl_error_t *er
 /** A schedule needs no cluster as long as nothing asks what its links are like. */
 static ccl_status_t lower(ccl_i_cli_t *cli, run_t *r, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    ccl_lower_options_t options = ccl_i_lower_options(args);
+    const ccl_topology_t *topo = r->emulated;
 
     if (r->document.program)
         return ccl_i_refuse_lowered(args, r->input, err);
-    if (r->emulated)
-        return ccl_i_document_lower(cli, r->emulated, r->preset, r->sizes[r->nsizes - 1],
-                                    &r->document, err);
-    if (args->topology) {
+    if (!topo && args->topology) {
         CCL_TRY(ccl_i_topology_open(cli, args->topology, &r->topo, err));
-        if (r->topo->nranks != r->document.schedule->coll->nranks)
-            return ccl_error_set(
-                err, CCL_ERR_INPUT, r->input, 0, 0, "a schedule for %u ranks, but %s has %u GPUs",
-                r->document.schedule->coll->nranks, r->topo->name, r->topo->nranks);
-        return ccl_i_document_lower(cli, r->topo, NULL, r->sizes[r->nsizes - 1], &r->document, err);
+        CCL_TRY(ccl_i_document_fits(&r->document, r->input, r->topo, err));
+        topo = r->topo;
     }
-    options.size_bytes = r->sizes[r->nsizes - 1];
-    return ccl_lower(&cli->ctx, r->document.schedule, &options, &r->document.program, err);
+    return ccl_i_document_lower(cli, topo, r->emulated ? r->preset : NULL, r->sizes[r->nsizes - 1],
+                                &r->document, err);
 }
 
 static ccl_status_t sizes_of(const ccl_i_args_t *args, run_t *r, ccl_error_t *err) {

@@ -52,19 +52,14 @@ static ccl_status_t open_cluster(ccl_i_cli_t *cli, kernel_t *k, ccl_error_t *err
 
 static ccl_status_t open_program(ccl_i_cli_t *cli, kernel_t *k, ccl_error_t *err) {
     const char *input = cli->args.inputs.items[0], *form;
-    ccl_lower_options_t lower = ccl_i_lower_options(&cli->args);
+    double size_bytes = cli->args.size_bytes > 0 ? cli->args.size_bytes : lowered_bytes;
 
     CCL_TRY(ccl_i_document_read(input, &k->document, &form, err));
     if (k->document.program)
         return ccl_i_refuse_lowered(&cli->args, input, err);
-    lower.size_bytes = cli->args.size_bytes > 0 ? cli->args.size_bytes : lowered_bytes;
-    if (!k->topo)
-        return ccl_lower(&cli->ctx, k->document.schedule, &lower, &k->document.program, err);
-    if (k->topo->nranks != k->document.schedule->coll->nranks)
-        return ccl_error_set(err, CCL_ERR_INPUT, input, 0, 0,
-                             "a schedule for %u ranks, but %s has %u GPUs",
-                             k->document.schedule->coll->nranks, k->topo->name, k->topo->nranks);
-    return ccl_i_document_lower(cli, k->topo, NULL, lower.size_bytes, &k->document, err);
+    if (k->topo)
+        CCL_TRY(ccl_i_document_fits(&k->document, input, k->topo, err));
+    return ccl_i_document_lower(cli, k->topo, NULL, size_bytes, &k->document, err);
 }
 
 static ccl_status_t prove(ccl_i_cli_t *cli, kernel_t *k, ccl_error_t *err) {
