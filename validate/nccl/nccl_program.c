@@ -239,8 +239,10 @@ static ccl_status_t lower_any(const ccl_ctx_t *ctx, const char *name, const ccl_
     ccl_status_t status = ccl_synthesize(ctx, name, topo, routes, coll, &options, &schedule, err);
     make.lower.proto = ccl_nccl_proto_name(choice->proto);
     make.no_prove = true; /* the caller does */
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
+        schedule->piece_bytes = 0; /* the choice's */
         status = ccl_make_program(ctx, &roomy, routes, schedule, &make, out, err);
+    }
     ccl_schedule_destroy(schedule);
     free(models);
     return status;
