@@ -300,12 +300,15 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, forest_t *f, const ccl_collective
 typedef struct cost {
     double busiest_s; /* per byte of all chunks, of a link or group */
     uint32_t steps;
+    bool alike; /* GPUs of a server send and receive as much to and from other servers */
 } cost_t;
 
 static ccl_status_t find_cost(forest_t *f, const ccl_schedule_t *s, cost_t *out, ccl_error_t *err) {
     const ccl_topology_t *topo = f->c->topo;
-    *out = (cost_t){.steps = s->nsteps};
+    uint32_t *crossings = f->depth; /* free between plans */
+    *out = (cost_t){.steps = s->nsteps, .alike = true};
     memset(f->load, 0, topo->nlinks * sizeof *f->load);
+    memset(crossings, 0, f->c->nranks * sizeof *crossings);
     for (uint32_t t = 0; t < s->ntransfers; t++) {
         const ccl_transfer_t *x = &s->transfers[t];
         const ccl_route_t *route = ccl_i_cluster_route(f->c, x->src, x->dst, x->channel);
@@ -313,7 +316,11 @@ static ccl_status_t find_cost(forest_t *f, const ccl_schedule_t *s, cost_t *out,
             return ccl_fail_nomem(err);
         for (uint32_t i = 0; i < route->nlinks; i++)
             f->load[route->links[i]]++;
+        crossings[x->src] += node_of(f, x->src) != node_of(f, x->dst);
+        crossings[x->dst] += node_of(f, x->src) != node_of(f, x->dst);
     }
+    for (uint32_t r = 0; r < f->c->nranks; r++)
+        out->alike &= crossings[r] == crossings[f->c->ranks[f->c->first[node_of(f, r)]]];
     for (uint32_t l = 0; l < topo->nlinks; l++)
         out->busiest_s = fmax(out->busiest_s, f->load[l] / topo->links[l].bandwidth_Bps);
     for (uint32_t g = 0; g < topo->ngroups; g++) {
@@ -342,9 +349,10 @@ static double least_slice(forest_t *f, const ccl_schedule_t *s) {
 }
 
 /*
- * NCCL's rule where it costs nothing: no busier link, no more steps, no fewer channels. Both trees
- * begin at every GPU of a server as often, where there are blocks for that. More channels would
- * mean larger micro-batches, which go down a tree later; NCCL passes on slice by slice.
+ * NCCL's rule where it makes rails alike and costs nothing: no busier link, no more steps, no fewer
+ * channels. Both trees begin at every GPU of a server as often where an eighth more channels do
+ * that. More channels mean larger micro-batches, which go down a tree later; NCCL passes on slice
+ * by slice.
  */
 static ccl_status_t turns(const ccl_ctx_t *ctx, forest_t *f, const ccl_collective_t *want,
                           const ccl_synth_options_t *options, const cost_t *by_load,
@@ -355,7 +363,7 @@ static ccl_status_t turns(const ccl_ctx_t *ctx, forest_t *f, const ccl_collectiv
     ccl_status_t status = CCL_OK;
     cost_t cost;
     f->in_turn = true;
-    if (!options->channels && channels <= f->most_channels)
+    if (!options->channels && channels <= f->most_channels && 8 * channels <= 9 * least)
         status = plan(ctx, f, want, options, channels, &made, err);
     if (status == CCL_OK && (!made || f->channels < channels)) {
         ccl_schedule_destroy(made);
@@ -364,7 +372,7 @@ static ccl_status_t turns(const ccl_ctx_t *ctx, forest_t *f, const ccl_collectiv
     }
     if (status == CCL_OK)
         status = find_cost(f, made, &cost, err);
-    if (status == CCL_OK && f->channels >= least && cost.steps <= by_load->steps &&
+    if (status == CCL_OK && cost.alike && f->channels >= least && cost.steps <= by_load->steps &&
         cost.busiest_s <= by_load->busiest_s * (1 + 1e-9)) {
         made->piece_bytes = least_slice(f, made);
         *out = made;
