@@ -27,21 +27,21 @@
 
 #include "lower/lower.h"
 
-/** A place in a rank's buffers. */
-typedef struct ccl_i_loc {
+/** A place in a rank's buffers. Packed: there are millions of operations, of two places each. */
+typedef struct __attribute__((packed)) ccl_i_loc {
     uint32_t off; /* CCL_NONE: none */
     uint8_t buf;  /* ccl_buffer_t */
 } ccl_i_loc_t;
 
 /** Operation 2 t is the send of transfer t, 2 t + 1 its receive (t in sorted order). */
 typedef struct ccl_i_op {
-    ccl_i_loc_t src, dst;
     uint32_t place;     /* in the total order */
     uint32_t first_dep; /* into deps */
     uint32_t ndeps;
     uint32_t readers; /* receives: operations that read the value before it is replaced */
     uint32_t block;   /* of its rank, program-wide */
     uint32_t item;    /* in its block */
+    ccl_i_loc_t src, dst;
     uint8_t kept;     /* receives: a destination ends with this value */
     uint8_t lazy_dst; /* receives: dst is scratch, made when it is really written */
 } ccl_i_op_t;
@@ -58,13 +58,13 @@ typedef struct ccl_i_lowering {
     const ccl_collective_t *coll;
     bool in_place, no_fuse, ordered, task;
     uint32_t ntransfers, nranks, slots;
-    ccl_transfer_t *transfers; /* sorted by step, then chunk */
-    uint32_t *original;        /* [ntransfers] their places in the schedule */
-    const uint16_t *stage;     /* [ntransfers] of the schedule's transfers; NULL: all 0 */
-    const uint8_t *forwards;   /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
-    uint32_t *by_place;        /* [2 ntransfers] operations in the total order */
-    ccl_i_op_t *ops;           /* [2 ntransfers] */
-    uint32_t *deps;            /* operations */
+    const ccl_transfer_t *transfers; /* sorted by step, then chunk; the schedule's where they are */
+    uint32_t *original;              /* [ntransfers] their places in the schedule */
+    const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
+    const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
+    uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until emission */
+    ccl_i_op_t *ops;         /* [2 ntransfers] */
+    uint32_t *deps;          /* operations */
     size_t ndeps, deps_cap;
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;
@@ -300,7 +300,8 @@ ccl_status_t ccl_i_executor_fit(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
 
 /* ---------------------------------------------------------------- switch connections (switch/) */
 
-/** ccl_lower() of a schedule with groups: what forwards in one primitive is chosen by simulation. */
+/** ccl_lower() of a schedule with groups: what forwards in one primitive is chosen by simulation.
+ */
 ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                 const ccl_lower_options_t *options, ccl_program_t **out,
                                 ccl_error_t *err);

@@ -482,6 +482,7 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
 }
 
 void ccl_i_lowering_end(ccl_i_lowering_t *l) {
+    free(l->by_place);
     free(l->deps);
     free(l->copies);
     ccl_arena_fini(&l->arena);
@@ -503,6 +504,8 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(ccl_i_lower_blocks(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
+    free(l.by_place);
+    l.by_place = NULL;
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);
     if (how->joined)

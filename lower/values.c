@@ -96,20 +96,24 @@ static uint64_t place_key(const ccl_i_lowering_t *l, uint32_t op) {
 static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
     const ccl_schedule_t *schedule = l->schedule;
     uint32_t n = l->ntransfers;
+    bool sorted = true;
     for (uint32_t i = 0; i < n; i++) {
         s->keys[i] = (uint64_t)schedule->transfers[i].step << 32 | schedule->transfers[i].chunk;
         s->items[i] = i;
+        sorted = sorted && (i == 0 || s->keys[i - 1] <= s->keys[i]);
     }
     sorter_run(s, n);
-    l->transfers = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->transfers);
+    ccl_transfer_t *copy = sorted ? NULL : ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *copy);
+    l->transfers = sorted ? schedule->transfers : copy;
     l->ops = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->ops);
-    l->by_place = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->by_place);
+    l->by_place = calloc(2 * (size_t)n + 1, sizeof *l->by_place);
     l->history_of = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->history_of);
     l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
-    if (!l->transfers || !l->ops || !l->by_place || !l->history_of || !l->original)
+    if ((!sorted && !copy) || !l->ops || !l->by_place || !l->history_of || !l->original)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < n; i++) {
-        l->transfers[i] = schedule->transfers[s->items[i]];
+        if (copy)
+            copy[i] = schedule->transfers[s->items[i]];
         l->original[i] = s->items[i];
     }
     return CCL_OK;

@@ -1,7 +1,11 @@
-/* MSCCL's primitives: names and what they do. Source: MSCCL's runtime interpreter. */
+/*
+ * MSCCL's primitives: names and what they do. Source: MSCCL's runtime interpreter. And what the
+ * steps of a program amount to: shares of the size, level, thread blocks of a rank.
+ */
 #include "schedule/schedule.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct primitive_facts {
     const char *name;
@@ -79,4 +83,59 @@ void ccl_step_data_text(const ccl_program_t *program, uint32_t step, char *out, 
     } else {
         snprintf(out, len, "chunk %u of %u", off, program->nchunks);
     }
+}
+
+double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
+                              const ccl_step_t *step) {
+    if (step->type == CCL_PRIM_NOP)
+        return 0;
+    if (!program->shares)
+        return (double)step->count / program->nchunks;
+    /* Where the rank's own data lies: rcs, r and reductions into place name it as destination. */
+    bool by_dst = step->type == CCL_PRIM_R || step->type == CCL_PRIM_RCS;
+    uint32_t buffer = by_dst ? step->dst_buf : step->src_buf;
+    uint32_t off = by_dst ? step->dst_off : step->src_off;
+    size_t at = 3 * (size_t)tb->rank + buffer;
+    uint32_t len = program->buffer_len[at];
+    double share = 0;
+    for (uint32_t i = 0; i < step->count && (uint64_t)off + i < len; i++)
+        share += program->shares[at][off + i];
+    return share;
+}
+
+ccl_granularity_t ccl_program_level(const ccl_program_t *program, ccl_granularity_t asked) {
+    return program->algorithm_only ? CCL_GRANULARITY_ALGORITHM : asked;
+}
+
+uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
+                                 ccl_granularity_t granularity) {
+    uint64_t seen[1024]; /* a bit per stage */
+    uint32_t first = program->rank_first_tb[rank], end = program->rank_first_tb[rank + 1], n = 0;
+    if (granularity != CCL_GRANULARITY_STAGE)
+        return end - first;
+    for (uint32_t t = first; t < end; t++) {
+        const ccl_tb_t *tb = &program->tbs[t];
+        uint32_t before = CCL_NONE;
+        bool clear = false;
+        for (uint32_t i = 0; i < tb->nsteps; i++) {
+            uint32_t stage = program->steps[tb->first_step + i].stage;
+            if (stage == before)
+                continue;
+            if (!clear && before != CCL_NONE && stage < before) { /* not in order: count as a set */
+                memset(seen, 0, sizeof seen);
+                clear = true;
+                for (uint32_t k = 0; k < i; k++) {
+                    uint32_t had = program->steps[tb->first_step + k].stage;
+                    seen[had / 64] |= (uint64_t)1 << (had % 64);
+                }
+            }
+            if (!clear || !(seen[stage / 64] >> (stage % 64) & 1))
+                n++;
+            if (clear)
+                seen[stage / 64] |= (uint64_t)1 << (stage % 64);
+            before = stage;
+        }
+        n += tb->nsteps == 0;
+    }
+    return n;
 }

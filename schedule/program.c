@@ -1,9 +1,10 @@
 /*
  * Programs and their builder.
  *
- * The builder keeps one flat array of steps with the block of each beside it, so that hundreds of
+ * The builder keeps one flat array of steps and the block of each run of them, so that hundreds of
  * thousands of blocks cost no allocation of their own; finish sorts blocks by rank and places the
- * steps by counting.
+ * steps by counting. Steps that came in the order of their blocks are handed over: of millions
+ * there are not two copies.
  */
 #include "schedule/groups_i.h"
 #include "schedule/schedule_i.h"
@@ -12,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct builder_step {
-    ccl_step_t step;
-    uint32_t tb; /* handle */
-} builder_step_t;
+/** Steps of one block, one after the other. */
+typedef struct builder_run {
+    uint32_t tb, nsteps; /* handle */
+} builder_run_t;
 
 struct ccl_program_builder {
     char *name, *proto;
@@ -25,8 +26,10 @@ struct ccl_program_builder {
     double min_bytes, max_bytes;
     ccl_tb_t *tbs; /* by handle; nsteps counts */
     size_t ntbs, tbs_cap;
-    builder_step_t *steps;
+    ccl_step_t *steps;
     size_t nsteps, steps_cap;
+    builder_run_t *runs;
+    size_t nruns, runs_cap;
     ccl_peers_t *peers; /* [nsteps] by step, NULL until a shared block comes */
     size_t peers_cap;
     ccl_i_groups_t groups;
@@ -75,6 +78,7 @@ void ccl_program_builder_destroy(ccl_program_builder_t *b) {
     free(b->buffer_len);
     free(b->rank_tbs);
     free(b->steps);
+    free(b->runs);
     free(b->peers);
     free(b->tbs);
     free(b->proto);
@@ -168,6 +172,11 @@ uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_ste
         b->nomem = true;
         return CCL_NONE;
     }
+    bool same = b->nruns > 0 && b->runs[b->nruns - 1].tb == tb;
+    if (!same && !ccl_grow(&b->runs, &b->runs_cap, b->nruns + 1, sizeof *b->runs)) {
+        b->nomem = true;
+        return CCL_NONE;
+    }
     const ccl_tb_t *block = &b->tbs[tb];
     if (b->peers) {
         if (!ccl_grow(&b->peers, &b->peers_cap, b->nsteps + 1, sizeof *b->peers)) {
@@ -176,7 +185,10 @@ uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_ste
         }
         b->peers[b->nsteps] = (ccl_peers_t){block->send_peer, block->recv_peer, block->channel};
     }
-    b->steps[b->nsteps++] = (builder_step_t){step, tb};
+    if (!same)
+        b->runs[b->nruns++] = (builder_run_t){tb, 0};
+    b->runs[b->nruns - 1].nsteps++;
+    b->steps[b->nsteps++] = step;
     return b->tbs[tb].nsteps++;
 }
 
@@ -187,9 +199,10 @@ uint32_t ccl_program_builder_step_peers(ccl_program_builder_t *b, uint32_t tb, c
             b->nomem = true;
             return CCL_NONE;
         }
-        for (size_t i = 0; i < b->nsteps; i++) {
-            const ccl_tb_t *of = &b->tbs[b->steps[i].tb];
-            b->peers[i] = (ccl_peers_t){of->send_peer, of->recv_peer, of->channel};
+        for (size_t k = 0, i = 0; k < b->nruns; k++) {
+            const ccl_tb_t *of = &b->tbs[b->runs[k].tb];
+            for (size_t end = i + b->runs[k].nsteps; i < end; i++)
+                b->peers[i] = (ccl_peers_t){of->send_peer, of->recv_peer, of->channel};
         }
     }
     uint32_t index = ccl_program_builder_step(b, tb, step);
@@ -279,20 +292,55 @@ static ccl_status_t check_program(const ccl_program_t *p, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/** Did all steps come in the order of the program's blocks? `next`: as below. */
+static bool in_order(const ccl_program_builder_t *b, const uint32_t *next) {
+    size_t at = 0;
+    for (size_t k = 0; k < b->nruns; k++) {
+        if (next[b->runs[k].tb] != at || b->tbs[b->runs[k].tb].nsteps != b->runs[k].nsteps)
+            return false;
+        at += b->runs[k].nsteps;
+    }
+    return true;
+}
+
+/** Steps and their connections where their blocks have them. `next`: [ntbs] by handle, where its
+    next step goes. */
+static bool place_steps(ccl_program_builder_t *b, uint32_t *next, ccl_program_t *p) {
+    size_t n = b->nsteps ? b->nsteps : 1, i = 0;
+    bool ordered = b->nsteps > 0 && in_order(b, next);
+    ccl_peers_t *peers = b->peers ? ccl_arena_alloc(&p->arena, n, sizeof *peers) : NULL;
+    if (ordered) {
+        p->steps = p->own_steps = realloc(b->steps, n * sizeof *b->steps);
+        b->steps = p->steps ? NULL : b->steps;
+    } else {
+        p->steps = ccl_arena_alloc(&p->arena, n, sizeof *p->steps);
+    }
+    if (!p->steps || (b->peers && !peers))
+        return false;
+    for (size_t k = 0; k < b->nruns; k++) {
+        uint32_t *to = &next[b->runs[k].tb], len = b->runs[k].nsteps;
+        if (!ordered)
+            memcpy(p->steps + *to, b->steps + i, len * sizeof *p->steps);
+        if (peers)
+            memcpy(peers + *to, b->peers + i, len * sizeof *peers);
+        *to += len;
+        i += len;
+    }
+    p->peers = peers;
+    p->nsteps = (uint32_t)b->nsteps;
+    return true;
+}
+
 /** Blocks by rank, then id, and their steps one after the other. */
-static bool place_blocks(const ccl_program_builder_t *b, ccl_program_t *p) {
-    size_t ntbs = b->ntbs, nsteps = b->nsteps;
+static bool place_blocks(ccl_program_builder_t *b, ccl_program_t *p) {
+    size_t ntbs = b->ntbs;
     p->tbs = ccl_arena_alloc(&p->arena, ntbs ? ntbs : 1, sizeof *p->tbs);
     p->rank_first_tb = ccl_arena_alloc(&p->arena, p->nranks + (size_t)1, sizeof(uint32_t));
-    p->steps = ccl_arena_alloc(&p->arena, nsteps ? nsteps : 1, sizeof *p->steps);
     uint32_t *next = malloc((ntbs ? ntbs : 1) * sizeof *next); /* by handle */
-    ccl_peers_t *peers =
-        b->peers ? ccl_arena_alloc(&p->arena, nsteps ? nsteps : 1, sizeof *peers) : NULL;
-    if (!p->tbs || !p->rank_first_tb || !p->steps || !next || (b->peers && !peers)) {
+    if (!p->tbs || !p->rank_first_tb || !next) {
         free(next);
         return false;
     }
-    p->peers = peers;
     for (uint32_t r = 0; r < p->nranks; r++)
         p->rank_first_tb[r + 1] = p->rank_first_tb[r] + b->rank_tbs[r];
     for (size_t h = 0; h < ntbs; h++)
@@ -304,15 +352,10 @@ static bool place_blocks(const ccl_program_builder_t *b, ccl_program_t *p) {
     }
     for (size_t h = 0; h < ntbs; h++)
         next[h] = p->tbs[p->rank_first_tb[b->tbs[h].rank] + b->tbs[h].id].first_step;
-    for (size_t i = 0; i < nsteps; i++) {
-        if (peers)
-            peers[next[b->steps[i].tb]] = b->peers[i];
-        p->steps[next[b->steps[i].tb]++] = b->steps[i].step;
-    }
-    free(next);
     p->ntbs = (uint32_t)ntbs;
-    p->nsteps = (uint32_t)nsteps;
-    return true;
+    bool placed = place_steps(b, next, p);
+    free(next);
+    return placed;
 }
 
 static void derive_step_fields(ccl_program_t *p) {
@@ -459,28 +502,11 @@ void ccl_program_destroy(ccl_program_t *program) {
         return;
     ccl_collective_destroy(program->coll);
     ccl_arena_fini(&program->arena);
+    free(program->own_steps);
     free(program);
 }
 
-/* ---------------------------------------------------------------- use */
-
-double ccl_program_step_share(const ccl_program_t *program, const ccl_tb_t *tb,
-                              const ccl_step_t *step) {
-    if (step->type == CCL_PRIM_NOP)
-        return 0;
-    if (!program->shares)
-        return (double)step->count / program->nchunks;
-    /* Where the rank's own data lies: rcs, r and reductions into place name it as destination. */
-    bool by_dst = step->type == CCL_PRIM_R || step->type == CCL_PRIM_RCS;
-    uint32_t buffer = by_dst ? step->dst_buf : step->src_buf;
-    uint32_t off = by_dst ? step->dst_off : step->src_off;
-    size_t at = 3 * (size_t)tb->rank + buffer;
-    uint32_t len = program->buffer_len[at];
-    double share = 0;
-    for (uint32_t i = 0; i < step->count && (uint64_t)off + i < len; i++)
-        share += program->shares[at][off + i];
-    return share;
-}
+/* ---------------------------------------------------------------- equality */
 
 static bool shares_equal(const ccl_program_t *a, const ccl_program_t *b) {
     if (!a->shares || !b->shares)
@@ -545,41 +571,4 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
     if (!peers_equal(a, b))
         return false;
     return shares_equal(a, b);
-}
-
-ccl_granularity_t ccl_program_level(const ccl_program_t *program, ccl_granularity_t asked) {
-    return program->algorithm_only ? CCL_GRANULARITY_ALGORITHM : asked;
-}
-
-uint32_t ccl_program_rank_blocks(const ccl_program_t *program, uint32_t rank,
-                                 ccl_granularity_t granularity) {
-    uint64_t seen[1024]; /* a bit per stage */
-    uint32_t first = program->rank_first_tb[rank], end = program->rank_first_tb[rank + 1], n = 0;
-    if (granularity != CCL_GRANULARITY_STAGE)
-        return end - first;
-    for (uint32_t t = first; t < end; t++) {
-        const ccl_tb_t *tb = &program->tbs[t];
-        uint32_t before = CCL_NONE;
-        bool clear = false;
-        for (uint32_t i = 0; i < tb->nsteps; i++) {
-            uint32_t stage = program->steps[tb->first_step + i].stage;
-            if (stage == before)
-                continue;
-            if (!clear && before != CCL_NONE && stage < before) { /* not in order: count as a set */
-                memset(seen, 0, sizeof seen);
-                clear = true;
-                for (uint32_t k = 0; k < i; k++) {
-                    uint32_t had = program->steps[tb->first_step + k].stage;
-                    seen[had / 64] |= (uint64_t)1 << (had % 64);
-                }
-            }
-            if (!clear || !(seen[stage / 64] >> (stage % 64) & 1))
-                n++;
-            if (clear)
-                seen[stage / 64] |= (uint64_t)1 << (stage % 64);
-            before = stage;
-        }
-        n += tb->nsteps == 0;
-    }
-    return n;
 }

@@ -100,6 +100,7 @@ typedef struct ccl_program {
                              keep  it; no part of equality */
     uint32_t *buffer_len; /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
     const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
+    ccl_step_t *own_steps;       /**< the steps where they are not the arena's; else NULL */
     ccl_arena_t arena;
 } ccl_program_t;
 
@@ -212,8 +213,8 @@ ccl_status_t ccl_program_write_xml(const ccl_program_t *program, ccl_text_t *out
 ccl_status_t ccl_program_write_mscclpp(const ccl_program_t *program, const ccl_topology_t *topo,
                                        ccl_text_t *out, ccl_error_t *err);
 /**
- * ccl_program_write_mscclpp() with the name that MSCCL++ keeps the plan by, which no other plan of a
- * job may have.
+ * ccl_program_write_mscclpp() with the name that MSCCL++ keeps the plan by, which no other plan of
+ * a job may have.
  * @param name  NULL: the program's.
  */
 ccl_status_t ccl_program_write_mscclpp_as(const ccl_program_t *program, const ccl_topology_t *topo,

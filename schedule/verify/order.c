@@ -29,11 +29,9 @@ void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->seen);
     free(order->stack);
     free(order->far);
-    free(order->next);
     free(order->over);
     free(order->known);
-    free(order->above);
-    free(order->head);
+    free(order->ways);
     memset(order, 0, sizeof *order);
 }
 
@@ -157,6 +155,66 @@ static uint32_t data_parent(const ccl_i_order_t *o, uint32_t step) {
                                            : step_before(o, step);
 }
 
+/** The step after on the data's way: who gets it, else who waits for it, else program order.
+    waits: the first step that waits for it, or CCL_NONE. */
+static uint32_t data_child(const ccl_i_order_t *o, uint32_t step, uint32_t waits) {
+    const ccl_i_links_t *links = o->links;
+    if (links->receiver[step] != CCL_NONE)
+        return links->receiver[step];
+    if (waits != CCL_NONE)
+        return waits;
+    const ccl_tb_t *tb = &o->program->tbs[links->step_tb[step]];
+    uint32_t at = links->place[step] + 1;
+    return at < tb->first_step + tb->nsteps ? links->run[at] : CCL_NONE;
+}
+
+/* Of every step all but what is above it. waits: [nsteps] scratch. */
+static void map_neighbours(ccl_i_order_t *o, uint32_t *waits) {
+    const ccl_i_links_t *links = o->links;
+    uint32_t n = o->program->nsteps;
+    memset(waits, 0xff, n * sizeof *waits);
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t dep = links->dep[o->order[i]];
+        if (dep != CCL_NONE)
+            waits[dep] = o->order[i];
+    }
+    for (uint32_t s = 0; s < n; s++)
+        o->ways[s] = (struct ccl_i_way){.pos = o->pos[s],
+                                        .place = links->place[s],
+                                        .tb = links->step_tb[s],
+                                        .parent = data_parent(o, s),
+                                        .child = data_child(o, s, waits[s]),
+                                        .above = CCL_NONE,
+                                        .sender = links->sender[s]};
+    for (uint32_t i = 0; i < n; i++) {
+        struct ccl_i_way *way = &o->ways[o->order[i]];
+        way->head = way->sender != CCL_NONE ? o->ways[way->sender].head : o->order[i];
+    }
+}
+
+/* Down from a root of the forest and up again. last: the latest step on the way down, by rank. */
+static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const uint32_t *sibling,
+                      uint32_t *last) {
+    uint32_t at = tree;
+    for (bool down = true; at != CCL_NONE;) {
+        struct ccl_i_way *way = &o->ways[at];
+        uint32_t *mine = &last[o->program->tbs[way->tb].rank];
+        if (down) {
+            way->above = *mine;
+            *mine = at;
+        }
+        uint32_t next = child[at];
+        down = next != CCL_NONE;
+        if (down) {
+            child[at] = sibling[next];
+            at = next;
+        } else {
+            *mine = way->above;
+            at = at == tree ? CCL_NONE : way->parent;
+        }
+    }
+}
+
 /**
  * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
  * walk over all trees, and the head of the chain of messages that it ends.
@@ -165,54 +223,25 @@ static bool map_paths(ccl_i_order_t *o) {
     const ccl_program_t *p = o->program;
     size_t n = p->nsteps + (size_t)1;
     uint32_t *child = malloc(n * sizeof *child), *sibling = malloc(n * sizeof *sibling);
-    uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last); /* on the way down, by rank */
-    o->above = malloc(n * sizeof *o->above);
-    o->head = malloc(n * sizeof *o->head);
-    o->next = malloc(n * sizeof *o->next);
+    uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
+    o->ways = aligned_alloc(64, (n * sizeof *o->ways + 63) / 64 * 64);
     o->over = calloc(p->ntbs + (size_t)1, sizeof *o->over);
-    bool ok = child && sibling && last && o->above && o->head && o->next && o->over;
+    bool ok = child && sibling && last && o->ways && o->over;
     if (ok) {
+        map_neighbours(o, sibling);
         memset(child, 0xff, n * sizeof *child);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
         for (uint32_t s = p->nsteps; s-- > 0;) {
-            uint32_t parent = data_parent(o, s);
+            uint32_t parent = o->ways[s].parent;
             if (parent != CCL_NONE) {
                 sibling[s] = child[parent];
                 child[parent] = s;
             }
         }
-        memset(o->next, 0xff, n * sizeof *o->next);
-        for (uint32_t i = p->nsteps; i-- > 0;) {
-            uint32_t dep = o->links->dep[o->order[i]];
-            if (dep != CCL_NONE)
-                o->next[dep] = o->order[i];
-        }
-        for (uint32_t i = 0; i < p->nsteps; i++) {
-            uint32_t s = o->order[i], sender = o->links->sender[s];
-            o->head[s] = sender != CCL_NONE ? o->head[sender] : s;
-        }
     }
-    for (uint32_t tree = 0; ok && tree < p->nsteps; tree++) {
-        if (data_parent(o, tree) != CCL_NONE)
-            continue;
-        uint32_t at = tree;
-        for (bool down = true; at != CCL_NONE;) {
-            uint32_t *mine = &last[p->tbs[o->links->step_tb[at]].rank];
-            if (down) {
-                o->above[at] = *mine;
-                *mine = at;
-            }
-            uint32_t next = child[at];
-            down = next != CCL_NONE;
-            if (down) {
-                child[at] = sibling[next];
-                at = next;
-            } else {
-                *mine = o->above[at];
-                at = at == tree ? CCL_NONE : data_parent(o, at);
-            }
-        }
-    }
+    for (uint32_t tree = 0; ok && tree < p->nsteps; tree++)
+        if (o->ways[tree].parent == CCL_NONE)
+            map_above(o, tree, child, sibling, last);
     free(child);
     free(sibling);
     free(last);
@@ -222,12 +251,13 @@ static bool map_paths(ccl_i_order_t *o) {
 /** Whether the path that b's data took shows that it comes after a. */
 static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
                          uint32_t b_elem, bool *keep_out) {
-    uint32_t ta = o->links->step_tb[a], at = o->above[b];
-    while (at != CCL_NONE && o->pos[at] > o->pos[a] && o->links->step_tb[at] != ta)
-        at = o->above[at];
-    if (at == CCL_NONE || o->links->step_tb[at] != ta || o->links->place[at] < o->links->place[a])
+    const struct ccl_i_way *ways = o->ways, *of_a = &ways[a];
+    uint32_t at = ways[b].above;
+    while (at != CCL_NONE && ways[at].pos > of_a->pos && ways[at].tb != of_a->tb)
+        at = ways[at].above;
+    if (at == CCL_NONE || ways[at].tb != of_a->tb || ways[at].place < of_a->place)
         return false;
-    *keep_out = at != a || o->head[a] != o->head[b]; /* else messages all the way, slice by slice */
+    *keep_out = at != a || of_a->head != ways[b].head; /* else messages all the way, by slices */
     return *keep_out || a_elem <= b_elem;
 }
 
@@ -257,27 +287,17 @@ static int visit_offers(ccl_i_order_t *o, uint32_t pull, uint32_t a, uint32_t a_
 }
 
 /** The step itself is over before b, as are those before it on its data's way. */
-static void mark_over(ccl_i_order_t *o, uint32_t step, uint32_t a) {
-    for (; step != CCL_NONE && o->pos[step] >= o->pos[a]; step = data_parent(o, step)) {
-        struct ccl_i_over *over = &o->over[o->links->step_tb[step]];
-        if (over->query == o->query && over->place == o->links->place[step])
+static void mark_over(ccl_i_order_t *o, uint32_t step, uint32_t a_pos) {
+    while (step != CCL_NONE && o->ways[step].pos >= a_pos) {
+        const struct ccl_i_way *way = &o->ways[step];
+        struct ccl_i_over *over = &o->over[way->tb];
+        if (over->query == o->query && over->place == way->place)
             return;
-        if (over->query != o->query || over->place < o->links->place[step])
-            *over = (struct ccl_i_over){o->query, o->links->place[step]};
+        if (over->query != o->query || over->place < way->place)
+            *over = (struct ccl_i_over){o->query, way->place};
         o->nvisited++;
+        step = way->parent;
     }
-}
-
-/** The step after on the data's way: who gets it, else who waits for it, else program order. */
-static uint32_t data_child(const ccl_i_order_t *o, uint32_t step) {
-    const ccl_i_links_t *links = o->links;
-    if (links->receiver[step] != CCL_NONE)
-        return links->receiver[step];
-    if (o->next[step] != CCL_NONE)
-        return o->next[step];
-    const ccl_tb_t *tb = &o->program->tbs[links->step_tb[step]];
-    uint32_t at = links->place[step] + 1;
-    return at < tb->first_step + tb->nsteps ? links->run[at] : CCL_NONE;
 }
 
 /**
@@ -285,14 +305,15 @@ static uint32_t data_child(const ccl_i_order_t *o, uint32_t step) {
  * on its way are; b and its messages wait for what comes before them (see search()).
  */
 static bool ways_meet(ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    const ccl_i_links_t *links = o->links;
-    for (uint32_t at = b; at != CCL_NONE && o->pos[at] >= o->pos[a]; at = links->sender[at]) {
-        mark_over(o, step_before(o, at), a);
-        mark_over(o, links->dep[at], a);
+    const struct ccl_i_way *ways = o->ways;
+    uint32_t a_pos = ways[a].pos, b_pos = ways[b].pos;
+    for (uint32_t at = b; at != CCL_NONE && ways[at].pos >= a_pos; at = ways[at].sender) {
+        mark_over(o, step_before(o, at), a_pos);
+        mark_over(o, o->links->dep[at], a_pos);
     }
-    for (uint32_t at = a; at != CCL_NONE && o->pos[at] < o->pos[b]; at = data_child(o, at)) {
-        const struct ccl_i_over *over = &o->over[links->step_tb[at]];
-        if (over->query == o->query && over->place >= links->place[at])
+    for (uint32_t at = a; at != CCL_NONE && ways[at].pos < b_pos; at = ways[at].child) {
+        const struct ccl_i_over *over = &o->over[ways[at].tb];
+        if (over->query == o->query && over->place >= ways[at].place)
             return true;
         o->nvisited++;
     }
@@ -362,7 +383,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
-    if (!o->above && !map_paths(o))
+    if (!o->ways && !map_paths(o))
         return false;
     bool keep = false;
     if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {

@@ -193,6 +193,15 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
  * Program order, dependencies and messages. Free slots order nothing: a program that is right only
  * for some FIFO depth is not right.
  */
+/** All that following the data past a step looks at, side by side: a step's are read at once. */
+struct ccl_i_way {
+    uint32_t pos, place, tb; /* as ccl_i_order_t and ccl_i_links_t have them */
+    uint32_t parent, child;  /* steps before and after on the data's way; CCL_NONE */
+    uint32_t above;          /* nearest step of its rank up its data's path; CCL_NONE */
+    uint32_t head;           /* first step of the chain of messages that it ends */
+    uint32_t sender;         /* as in ccl_i_links_t */
+};
+
 typedef struct ccl_i_order {
     const ccl_program_t *program;
     const ccl_i_links_t *links;
@@ -203,12 +212,9 @@ typedef struct ccl_i_order {
     uint32_t *far;
     size_t depth, stack_cap, far_depth, far_cap;
     uint32_t query;
-    uint32_t hit;      /* place of a's block where a search ended */
-    uint64_t nvisited; /* steps of all searches */
-    uint32_t
-        *above;     /* [nsteps] nearest step of its rank up its data's path; NULL: not mapped yet */
-    uint32_t *head; /* [nsteps] first step of the chain of messages that it ends */
-    uint32_t *next; /* [nsteps] the first step that waits for it, or CCL_NONE */
+    uint32_t hit;                    /* place of a's block where a search ended */
+    uint64_t nvisited;               /* steps of all searches */
+    struct ccl_i_way *ways;          /* [nsteps] of the data; NULL: not mapped yet */
     struct ccl_i_over *over;         /* [ntbs] what is over before b, of a query */
     struct ccl_i_known_order *known; /* hash of what earlier queries found */
 } ccl_i_order_t;

@@ -30,6 +30,7 @@ typedef struct ccl_i_ready {
     char *warnings[CCL_I_COMPARE_WARNINGS]; /* malloc'ed: of the simulator, at the first size */
     uint32_t nwarnings;
     bool nomem;
+    atomic_bool finished;          /* all its cells are, and nobody changes them any more */
     atomic_uint_least64_t dropped; /* candidates that its synthesizer had no memory for, any size */
 } ccl_i_ready_t;
 
@@ -134,6 +135,14 @@ void ccl_i_compare_take(const ccl_point_result_t *r, ccl_compare_cell_t *cell);
 ccl_point_t ccl_i_compare_point(const ccl_i_compare_t *c, uint32_t size, uint32_t contender);
 /** Frees what a contender was made ready with. */
 void ccl_i_compare_forget(ccl_i_ready_t *r, uint32_t nsizes);
+/** Whoever is slower than a size's winner by more than this is no tie: a change of a millionth of
+   the size brings a slice less, at most 20 % in what was measured (docs/decisions.md). */
+#define CCL_I_COMPARE_NEAR 0.25
+/** From as many ranks on, what nobody will ask for again is given back at once. */
+#define CCL_I_COMPARE_LARGE 256u
+/** The contender's cells are finished: forget whom ties and results need no more. Contender
+   CCL_NONE: nobody new is. */
+void ccl_i_compare_release(ccl_i_compare_t *c, uint32_t contender);
 /** All of them, and the array; NULL is fine. */
 void ccl_i_compare_forget_all(ccl_i_ready_t *ready, uint32_t ncontenders, uint32_t nsizes);
 /** Winners' and the library's runs stay: the result takes over what was made ready. */

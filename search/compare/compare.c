@@ -17,10 +17,6 @@
 #include <string.h>
 
 #define SPREAD 1e-6
-/* Whoever is slower by more than this is no tie: a change of a millionth of the size brings a slice
-   less, at most 20 % in what was measured (docs/decisions.md). */
-static const double NEAR = 0.25;
-
 /* ---------------------------------------------------------------- with little memory */
 
 /* Contenders that there was no memory for beside others. */
@@ -64,6 +60,17 @@ static ccl_status_t simulate_one(uint32_t index, uint32_t worker, void *user, cc
     ccl_i_compare_t *c = user;
     uint32_t nc = c->options->ncontenders, n = c->ngroup;
     return ccl_i_compare_simulate(index / n * nc + c->group[index % n], worker, c, err);
+}
+
+/* A contender of a large cluster from beginning to end: fewer programs are held at a time. */
+static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    ccl_i_compare_t *c = user;
+    uint32_t nc = c->options->ncontenders, contender = c->group[index];
+    CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
+    for (uint32_t s = 0; s < c->options->nsizes; s++)
+        CCL_TRY(ccl_i_compare_simulate(s * nc + contender, worker, c, err));
+    ccl_i_compare_release(c, contender);
+    return CCL_OK;
 }
 
 /* Nobody has a time, and memory is why. */
@@ -163,12 +170,17 @@ static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *e
     for (uint32_t from = CCL_NONE; ccl_i_compare_next(c, &from);) {
         if (c->options->gap > 0)
             CCL_TRY(ccl_i_compare_end_races(c, err));
-        CCL_TRY(ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
+        bool whole = c->topo->nranks >= CCL_I_COMPARE_LARGE && c->ngroup > threads;
+        CCL_TRY(ccl_parallel_for(c->ngroup, threads, whole ? run_one : prepare_one, c, err));
         if (threads > 1)
             CCL_TRY(prepare_alone(c, err));
-        CCL_TRY(ccl_parallel_for(c->ngroup * c->options->nsizes, threads, simulate_one, c, err));
+        if (!whole)
+            CCL_TRY(
+                ccl_parallel_for(c->ngroup * c->options->nsizes, threads, simulate_one, c, err));
         if (threads > 1)
             CCL_TRY(simulate_alone(c, err));
+        for (uint32_t k = 0; k < c->ngroup; k++)
+            ccl_i_compare_release(c, c->group[k]);
     }
     return CCL_OK;
 }
@@ -192,7 +204,7 @@ static void choose_again(ccl_i_compare_t *c, bool winners) {
         bool rivals = false;
         for (uint32_t i = 0; best != CCL_NONE && i < nc; i++) {
             if (i == best || cells[i].status != CCL_OK ||
-                cells[i].time_s > cells[best].time_s * (1 + NEAR))
+                cells[i].time_s > cells[best].time_s * (1 + CCL_I_COMPARE_NEAR))
                 continue;
             rivals = true;
             if (!winners && cells[i].time_s > cells[best].high_s)

@@ -33,6 +33,41 @@ void ccl_i_compare_forget_all(ccl_i_ready_t *ready, uint32_t ncontenders, uint32
     free(ready);
 }
 
+/* May ties or results need its program? Others only become faster. */
+static bool is_needed(const ccl_i_compare_t *c, uint32_t contender) {
+    const ccl_comparison_t *out = c->out;
+    for (uint32_t s = 0; s < out->nsizes; s++) {
+        const ccl_compare_cell_t *cells = out->cells + (size_t)s * out->ncontenders;
+        const ccl_compare_cell_t *mine = &cells[contender];
+        if (mine->status == CCL_ERR_NOMEM || mine->status == CCL_INTERRUPTED)
+            return true;
+        bool beaten = mine->status != CCL_OK;
+        for (uint32_t i = 0; i < out->ncontenders && !beaten; i++)
+            beaten = atomic_load(&c->ready[i].finished) && cells[i].status == CCL_OK &&
+                     mine->time_s > cells[i].time_s * (1 + CCL_I_COMPARE_NEAR);
+        if (!beaten)
+            return true;
+    }
+    return false;
+}
+
+void ccl_i_compare_release(ccl_i_compare_t *c, uint32_t contender) {
+    if (contender != CCL_NONE)
+        atomic_store(&c->ready[contender].finished, true);
+    if (c->topo->nranks < CCL_I_COMPARE_LARGE || c->out->rank.kind != CCL_RANK_NONE)
+        return;
+    ccl_lock_take(c->lock);
+    for (uint32_t i = 0; i < c->out->ncontenders; i++) {
+        ccl_i_ready_t *r = &c->ready[i];
+        if (!atomic_load(&r->finished) || c->options->contenders[i].library || !r->own ||
+            is_needed(c, i))
+            continue;
+        ccl_i_compare_forget(r, c->out->nsizes);
+        c->out->released++;
+    }
+    ccl_lock_release(c->lock);
+}
+
 /** Of one comparison. */
 struct ccl_i_kept {
     ccl_i_ready_t *ready;

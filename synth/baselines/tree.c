@@ -4,6 +4,12 @@
  * chain in the ring's order that starts at the GPU that talks to the parent; children are fed by
  * the first GPUs of the chain. Channels start at different GPUs so that all NICs are used.
  * Without servers every GPU is a node. Broadcast and Reduce: both trees hang off the root.
+ *
+ * Which GPU feeds a child: NCCL's rule (src/graph/connect.cc, connectTrees) is the first GPU of the
+ * chain for the first child and the second for the second. On rails that are alike it treats all
+ * of them alike, and the simulator then needs to run one. An AllReduce takes it where GPUs of a
+ * server reach each other alike and it costs nothing (turns()). Elsewhere the links that the
+ * channels before left emptiest are taken.
  */
 #include "synth/common/plan.h"
 #include "synth/registry.h"
@@ -24,14 +30,16 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
-/* GPUs at the beginning of a chain that may feed children (NCCL: 2; a third finds freer NICs). */
+/* GPUs at the beginning of a chain that may feed children: NCCL's; a third finds freer NICs. */
+#define NCCL_HEADS 2u
 #define MAX_HEADS 3u
 
 typedef struct forest {
     ccl_i_cluster_t *c;
     ccl_i_rings_t rings;
-    uint32_t channels;
-    bool nodes_are_gpus; /* no servers: every GPU is a node */
+    uint32_t channels, most_channels; /* that it has; that it may have */
+    bool nodes_are_gpus;              /* no servers: every GPU is a node */
+    bool in_turn;                     /* NCCL's rule for who feeds a child, else by load */
     uint32_t nnodes;
     uint32_t *chain;     /* [nranks] by node: its GPUs, first the one that talks to the parent */
     uint32_t *cfirst;    /* [nnodes + 1] */
@@ -158,11 +166,11 @@ static void add_child(forest_t *f, uint32_t parent, uint32_t child, bool by_seco
     const uint32_t *heads = f->chain + f->cfirst[parent];
     uint32_t *chain = f->chain + f->cfirst[child];
     uint32_t gpus = f->cfirst[parent + 1] - f->cfirst[parent];
-    uint32_t nheads = gpus < MAX_HEADS ? gpus : MAX_HEADS;
+    uint32_t most = f->in_turn ? NCCL_HEADS : MAX_HEADS, nheads = gpus < most ? gpus : most;
     uint32_t n = f->cfirst[child + 1] - f->cfirst[child], head = 0;
     uint32_t turn = f->nchildren[parent]++ + by_second, from = heads[turn % nheads];
     double least = INFINITY;
-    for (uint32_t i = 0; i < nheads; i++) {
+    for (uint32_t i = 0; i < (f->in_turn ? 1 : nheads); i++) {
         uint32_t a = heads[(turn + i) % nheads];
         for (uint32_t k = 0; k < n; k++) {
             double mine = crowding(f, a, chain[k], channel);
@@ -176,7 +184,8 @@ static void add_child(forest_t *f, uint32_t parent, uint32_t child, bool by_seco
         }
     }
     turn_chain(chain, n, head);
-    add_load(f, from, chain[0], channel);
+    if (!f->in_turn)
+        add_load(f, from, chain[0], channel);
     ccl_i_tree_add(out, from, chain[0], f->depth[from], channel);
     f->depth[chain[0]] = f->depth[from] + 1;
 }
@@ -252,6 +261,7 @@ static ccl_status_t init(forest_t *f, const ccl_ctx_t *ctx, ccl_i_cluster_t *c,
         if (f->channels > CCL_I_MAX_AUTO_CHANNELS)
             f->channels = CCL_I_MAX_AUTO_CHANNELS;
     }
+    f->most_channels = options->channels ? options->channels : CCL_I_MAX_AUTO_CHANNELS;
     f->chain = ccl_arena_alloc(&c->arena, c->nranks, sizeof *f->chain);
     f->cfirst = ccl_arena_alloc(&c->arena, f->nnodes + (size_t)1, sizeof *f->cfirst);
     f->depth = ccl_arena_alloc(&c->arena, c->nranks, sizeof *f->depth);
@@ -259,7 +269,7 @@ static ccl_status_t init(forest_t *f, const ccl_ctx_t *ctx, ccl_i_cluster_t *c,
     f->nchildren = ccl_arena_alloc(&c->arena, f->nnodes, sizeof *f->nchildren);
     f->parent = ccl_arena_alloc(&c->arena, f->nnodes, sizeof *f->parent);
     f->load = ccl_arena_alloc(&c->arena, c->topo->nlinks + (size_t)1, sizeof *f->load);
-    f->kept = ccl_arena_alloc(&c->arena, f->channels, sizeof *f->kept);
+    f->kept = ccl_arena_alloc(&c->arena, f->most_channels, sizeof *f->kept);
     if (!f->load || !f->kept || !f->chain || !f->cfirst || !f->depth || !f->queue ||
         !f->nchildren || !f->parent)
         return ccl_fail_nomem(err);
@@ -270,6 +280,154 @@ static ccl_status_t init(forest_t *f, const ccl_ctx_t *ctx, ccl_i_cluster_t *c,
     return CCL_OK;
 }
 
+/* The schedule by one rule, on as many of `channels` as there are blocks for: left in *f. */
+static ccl_status_t plan(const ccl_ctx_t *ctx, forest_t *f, const ccl_collective_t *want,
+                         const ccl_synth_options_t *options, uint32_t channels,
+                         ccl_schedule_t **out, ccl_error_t *err) {
+    f->channels = channels;
+    memset(f->kept, 0, channels * sizeof *f->kept);
+    memset(f->load, 0, f->c->topo->nlinks * sizeof *f->load);
+    ccl_i_plan_t plan = {.name = "tree",
+                         .parts = channels * (options->chunks ? options->chunks : 1),
+                         .root = want->kind == CCL_ALLREDUCE ? root_of : NULL,
+                         .tree = tree,
+                         .user = f};
+    return options->channels ? ccl_i_plan_run(ctx, f->c, want, &plan, out, err)
+                             : ccl_i_plan_fit(ctx, f->c, want, &plan, &f->channels, out, err);
+}
+
+/* What a schedule of equal chunks asks for. */
+typedef struct cost {
+    double busiest_s; /* per byte of all chunks, of a link or group */
+    uint32_t steps;
+    bool alike; /* GPUs of a server send and receive as much to and from other servers */
+} cost_t;
+
+static ccl_status_t find_cost(forest_t *f, const ccl_schedule_t *s, cost_t *out, ccl_error_t *err) {
+    const ccl_topology_t *topo = f->c->topo;
+    uint32_t *crossings = f->depth; /* free between plans */
+    *out = (cost_t){.steps = s->nsteps, .alike = true};
+    memset(f->load, 0, topo->nlinks * sizeof *f->load);
+    memset(crossings, 0, f->c->nranks * sizeof *crossings);
+    for (uint32_t t = 0; t < s->ntransfers; t++) {
+        const ccl_transfer_t *x = &s->transfers[t];
+        const ccl_route_t *route = ccl_i_cluster_route(f->c, x->src, x->dst, x->channel);
+        if (!route)
+            return ccl_fail_nomem(err);
+        for (uint32_t i = 0; i < route->nlinks; i++)
+            f->load[route->links[i]]++;
+        crossings[x->src] += node_of(f, x->src) != node_of(f, x->dst);
+        crossings[x->dst] += node_of(f, x->src) != node_of(f, x->dst);
+    }
+    for (uint32_t r = 0; r < f->c->nranks; r++)
+        out->alike &= crossings[r] == crossings[f->c->ranks[f->c->first[node_of(f, r)]]];
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        out->busiest_s = fmax(out->busiest_s, f->load[l] / topo->links[l].bandwidth_Bps);
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
+        double load = 0;
+        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
+            load += f->load[topo->groups[g].links[i]];
+        out->busiest_s = fmax(out->busiest_s, load / topo->groups[g].bandwidth_Bps);
+    }
+    out->busiest_s /= s->coll->nchunks;
+    return CCL_OK;
+}
+
+/* Least slice that a chunk meets on its way; 0: no limit. */
+static double least_slice(forest_t *f, const ccl_schedule_t *s) {
+    const ccl_topology_t *topo = f->c->topo;
+    double least = INFINITY;
+    for (uint32_t t = 0; t < s->ntransfers; t++) {
+        const ccl_transfer_t *x = &s->transfers[t];
+        const ccl_route_t *route = ccl_i_cluster_route(f->c, x->src, x->dst, x->channel);
+        if (route)
+            least = fmin(
+                least,
+                ccl_model_transport(topo, ccl_model_route_kind(topo, route), "Simple").slice_bytes);
+    }
+    return isfinite(least) ? least : 0;
+}
+
+/*
+ * NCCL's rule where it makes rails alike and costs nothing: no busier link, no more steps, no fewer
+ * channels. Both trees begin at every GPU of a server as often where an eighth more channels do
+ * that. More channels mean larger micro-batches, which go down a tree later; NCCL passes on slice
+ * by slice.
+ */
+static ccl_status_t turns(const ccl_ctx_t *ctx, forest_t *f, const ccl_collective_t *want,
+                          const ccl_synth_options_t *options, const cost_t *by_load,
+                          ccl_schedule_t **out, ccl_error_t *err) {
+    uint32_t round = 2 * f->c->max_gpus, least = f->channels;
+    uint32_t channels = (least + round - 1) / round * round;
+    ccl_schedule_t *made = NULL;
+    ccl_status_t status = CCL_OK;
+    cost_t cost;
+    f->in_turn = true;
+    if (!options->channels && channels <= f->most_channels && 8 * channels <= 9 * least)
+        status = plan(ctx, f, want, options, channels, &made, err);
+    if (status == CCL_OK && (!made || f->channels < channels)) {
+        ccl_schedule_destroy(made);
+        made = NULL;
+        status = plan(ctx, f, want, options, least, &made, err);
+    }
+    if (status == CCL_OK)
+        status = find_cost(f, made, &cost, err);
+    if (status == CCL_OK && cost.alike && f->channels >= least && cost.steps <= by_load->steps &&
+        cost.busiest_s <= by_load->busiest_s * (1 + 1e-9)) {
+        made->piece_bytes = least_slice(f, made);
+        *out = made;
+        return CCL_OK;
+    }
+    ccl_schedule_destroy(made);
+    f->in_turn = false;
+    f->channels = least;
+    return status;
+}
+
+/* GPUs of every server reach each other alike: chains may begin at any of them. */
+static bool even_inside(const forest_t *f) {
+    const ccl_i_cluster_t *c = f->c;
+    const ccl_route_t *first = NULL;
+    if (c->min_gpus != c->max_gpus)
+        return false;
+    for (uint32_t a = 0; a < c->nranks; a++) {
+        for (uint32_t i = c->first[c->server[a]]; i < c->first[c->server[a] + 1]; i++) {
+            const ccl_route_t *route =
+                c->ranks[i] == a ? first : ccl_i_cluster_route(f->c, a, c->ranks[i], 0);
+            first = first ? first : route;
+            if (c->ranks[i] != a && (!route || route->nlinks != first->nlinks ||
+                                     route->bottleneck_Bps != first->bottleneck_Bps ||
+                                     fabs(route->latency_s - first->latency_s) > 1e-15))
+                return false;
+        }
+    }
+    return true;
+}
+
+static ccl_status_t choose(const ccl_ctx_t *ctx, forest_t *f, const ccl_collective_t *want,
+                           const ccl_synth_options_t *options, ccl_schedule_t **out,
+                           ccl_error_t *err) {
+    ccl_schedule_t *by_load = NULL, *in_turn = NULL;
+    cost_t cost;
+    CCL_TRY(plan(ctx, f, want, options, f->channels, &by_load, err));
+    /* A root makes rails different whatever the rule, and so do unequal links inside. */
+    if (want->kind != CCL_ALLREDUCE || f->nodes_are_gpus || f->nnodes < 2 || !even_inside(f)) {
+        *out = by_load;
+        return CCL_OK;
+    }
+    ccl_status_t status = find_cost(f, by_load, &cost, err);
+    if (status == CCL_OK)
+        status = turns(ctx, f, want, options, &cost, &in_turn, err);
+    if (status == CCL_OK && !in_turn) {
+        *out = by_load;
+        return CCL_OK;
+    }
+    ccl_schedule_destroy(by_load);
+    if (status == CCL_OK)
+        *out = in_turn;
+    return status;
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -278,23 +436,15 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     forest_t forest = {0};
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
     ccl_status_t status = init(&forest, ctx, &cluster, options, err);
-    if (status == CCL_OK) {
-        ccl_i_plan_t plan = {.name = "tree",
-                             .parts = forest.channels * (options->chunks ? options->chunks : 1),
-                             .root = want->kind == CCL_ALLREDUCE ? root_of : NULL,
-                             .tree = tree,
-                             .user = &forest};
-        status = options->channels
-                     ? ccl_i_plan_run(ctx, &cluster, want, &plan, out, err)
-                     : ccl_i_plan_fit(ctx, &cluster, want, &plan, &forest.channels, out, err);
-        if (status == CCL_OK)
-            ccl_origin_set((*out)->origin, "tree: %s over %u %s, %u channel%s",
-                           forest.nnodes > 1 ? "double binary tree" : "chains", forest.nnodes,
-                           forest.nodes_are_gpus ? "GPUs"
-                           : forest.nnodes > 1   ? "servers"
-                                                 : "server",
-                           forest.channels, forest.channels == 1 ? "" : "s");
-    }
+    if (status == CCL_OK)
+        status = choose(ctx, &forest, want, options, out, err);
+    if (status == CCL_OK)
+        ccl_origin_set((*out)->origin, "tree: %s over %u %s, %u channel%s",
+                       forest.nnodes > 1 ? "double binary tree" : "chains", forest.nnodes,
+                       forest.nodes_are_gpus ? "GPUs"
+                       : forest.nnodes > 1   ? "servers"
+                                             : "server",
+                       forest.channels, forest.channels == 1 ? "" : "s");
     ccl_i_rings_fini(&forest.rings);
     ccl_i_cluster_fini(&cluster);
     return status;

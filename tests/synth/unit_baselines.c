@@ -131,6 +131,32 @@ START_TEST(test_double_tree) {
 }
 END_TEST
 
+/* Rails that are alike carry alike, NCCL's rule; where it would leave a NIC busier (14), another.
+ */
+START_TEST(test_tree_rails) {
+    static const struct { uint32_t nics, channels, most; } rows[] = {{4, 8, CCL_NONE}, {2, 6, 12}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        char spec[100];
+        uint32_t crossings[16] = {0};
+        snprintf(spec, sizeof spec, "servers:4 gpus:4 nvswitch=300GB/s,1us nics:%ux25GB/s,2us",
+                 rows[i].nics);
+        ccl_schedule_t *s = synth("tree", spec, CCL_ALLREDUCE, 0, rows[i].channels);
+        for (uint32_t k = 0; k < s->ntransfers; k++) {
+            const ccl_transfer_t *t = &s->transfers[k];
+            crossings[t->src] += t->src / 4 != t->dst / 4;
+            crossings[t->dst] += t->src / 4 != t->dst / 4;
+        }
+        for (uint32_t r = 0; r < 16; r++) {
+            uint32_t first = crossings[r / 4 * 4];
+            ck_assert_msg(rows[i].most == CCL_NONE ? crossings[r] == first
+                                                   : crossings[r] <= rows[i].most,
+                          "%s: GPU %u: %u, the first %u", spec, r, crossings[r], first);
+        }
+        ccl_schedule_destroy(s);
+    }
+}
+END_TEST
+
 START_TEST(test_rails) {
     /* On rails pxn and hm send between servers only at the same place. */
     static const char *const names[] = {"pxn", "hm"};
@@ -219,6 +245,7 @@ int main(void) {
     tcase_add_test(tcase, test_pairwise_rounds);
     tcase_add_test(tcase, test_room);
     tcase_add_test(tcase, test_double_tree);
+    tcase_add_test(tcase, test_tree_rails);
     tcase_add_test(tcase, test_rails);
     tcase_add_test(tcase, test_mixed_mesh);
     tcase_add_test(tcase, test_relays);

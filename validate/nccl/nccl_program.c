@@ -247,8 +247,10 @@ static ccl_status_t lower_any(where_t at, const char *name, const ccl_collective
         ccl_synthesize(at.ctx, name, topo, at.routes, coll, &options, &schedule, err);
     make.lower.proto = ccl_nccl_proto_name(choice->proto);
     make.no_prove = true; /* the caller does */
-    if (status == CCL_OK)
+    if (status == CCL_OK) {
+        schedule->piece_bytes = 0; /* the choice's */
         status = ccl_make_program(at.ctx, &roomy, at.routes, schedule, &make, out, err);
+    }
     ccl_schedule_destroy(schedule);
     free(models);
     return status;

@@ -1,0 +1,119 @@
+/*
+ * Work on large clusters: what baselines do alike on every rail is simulated once. Events of
+ * comparisons at one size on 64 GPUs; as soon as one rail is treated otherwise there are some
+ * times as many. And what such comparisons need not hold.
+ */
+#include "make/make.h"
+#include "search/compare/compare.h"
+#include "tests/topologies/topologies.h"
+
+typedef struct question {
+    const char *cluster, *contender;
+    ccl_collective_kind_t kind;
+    double size_bytes;
+    double events; /* at most; 3 % above what there are */
+    double before; /* as long as rails were not treated alike */
+} question_t;
+
+static const question_t QUESTIONS[] = {
+    {"dgx-h100*8", "tree", CCL_ALLREDUCE, 1073741824, 69800, 1096264},
+    {"dgx-h100*8", "nccl", CCL_ALLREDUCE, 67108864, 173500, 2150464},
+};
+
+START_TEST(test_events) {
+    const question_t *q = &QUESTIONS[_i];
+    const ccl_contender_t contender = {.name = q->contender,
+                                       .library = strcmp(q->contender, "nccl") == 0};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = topology(q->cluster);
+    ccl_collective_t *want = NULL;
+    ccl_comparison_t *made = NULL;
+    ccl_work_t work = {0};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ctx.threads = 1;
+    ctx.work = &work;
+    ccl_compare_options_t options = {.size = sizeof options,
+                                     .contenders = &contender,
+                                     .ncontenders = 1,
+                                     .sizes_bytes = &q->size_bytes,
+                                     .nsizes = 1,
+                                     .synth = CCL_SYNTH_OPTIONS_INIT,
+                                     .lower = CCL_LOWER_OPTIONS_INIT,
+                                     .sim = CCL_SIM_OPTIONS_INIT};
+    ck_assert_int_eq(ccl_collective_create(q->kind, topo->nranks, 1, 0, &want, &err), CCL_OK);
+    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &made, &err) == CCL_OK, "%s", err.text);
+    ck_assert_int_eq(made->cells[0].status, CCL_OK);
+    ck_assert_msg((double)work.events <= q->events, "%s at %.0f: %llu events, %.0f before",
+                  q->contender, q->size_bytes, (unsigned long long)work.events, q->before);
+    ccl_comparison_destroy(made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* On 256 GPUs whoever is far behind the winner is given back, on any number of threads; one that is
+   near stays. */
+START_TEST(test_released) {
+    static const ccl_contender_t contenders[] = {
+        {.name = "hm"}, {.name = "recursive"}, {.name = "ring"}};
+    static const double sizes[] = {67108864}; /* recursive is 5 % behind */
+    ccl_topology_t *topo = topology("servers:32 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
+    ccl_collective_t *want = NULL;
+    double times[2][3];
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    for (uint32_t threads = 1; threads <= 4; threads += 3) {
+        ccl_comparison_t *made = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ctx.threads = threads;
+        ccl_compare_options_t options = {.size = sizeof options,
+                                         .contenders = contenders,
+                                         .ncontenders = 3,
+                                         .sizes_bytes = sizes,
+                                         .nsizes = 1,
+                                         .synth = CCL_SYNTH_OPTIONS_INIT,
+                                         .lower = CCL_LOWER_OPTIONS_INIT,
+                                         .sim = CCL_SIM_OPTIONS_INIT};
+        options.synth.channels = 1;
+        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
+        uint32_t far = 0;
+        for (uint32_t i = 0; i < 3; i++) {
+            const ccl_compare_cell_t *cells = made->cells;
+            times[threads > 1][i] = cells[i].time_s;
+            far += cells[i].time_s > 1.25 * cells[made->winner[0]].time_s;
+        }
+        ck_assert_uint_eq(far, 1);
+        ck_assert_uint_eq(made->released, far);
+        ccl_comparison_destroy(made);
+    }
+    ck_assert_mem_eq(times[0], times[1], sizeof times[0]);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Of millions of primitives that lowering makes there are no two copies. */
+START_TEST(test_handed_over) {
+    ccl_topology_t *topo = topology("dgx-h100*2");
+    ccl_collective_t *want = NULL;
+    ccl_made_t made = {0};
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_make(NULL, "recursive", topo, NULL, want, NULL, NULL, false, &made, NULL),
+                     CCL_OK);
+    ck_assert_ptr_nonnull(made.program->own_steps);
+    ck_assert_ptr_eq(made.program->own_steps, made.program->steps);
+    ccl_made_fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unit.search.large_work");
+    TCase *tcase = tcase_create("events");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
+    tcase_add_test(tcase, test_released);
+    tcase_add_test(tcase, test_handed_over);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
