@@ -188,13 +188,9 @@ static ccl_status_t set_most_by_load(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t
     return status;
 }
 
-ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
-                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err) {
+/* Channels after which routes come again, of all pairs. */
+static uint32_t period_of(ccl_i_cluster_t *cluster, const ccl_i_pack_edge_t *edges, size_t nedges) {
     uint64_t period = 1;
-    uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
-    uint32_t copies = given ? given : nlanes < 512 ? nlanes : 512;
-    qsort(edges, nedges, sizeof *edges, by_route);
     for (size_t i = 0; i < nedges; i++) {
         if (i > 0 && same_pair(&edges[i - 1], &edges[i]))
             continue;
@@ -203,12 +199,22 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
         if (width > 1 && both <= 64)
             period = both;
     }
+    return (uint32_t)period;
+}
+
+ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
+                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err) {
+    uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
+    uint32_t copies = given ? given : nlanes < 512 ? nlanes : 512;
+    qsort(edges, nedges, sizeof *edges, by_route);
+    uint32_t period = period_of(cluster, edges, nedges);
     CCL_TRY(set_most(cluster, edges, nedges, tree_Bps, err));
     *limited_out = false;
     if (by_load && !given && sms < UINT32_MAX)
         CCL_TRY(set_most_by_load(cluster, edges, nedges, sms, &copies, err));
     while (copies > 1 && !given) {
-        uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, (uint32_t)period, copies);
+        uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, period, copies);
         if (blocks == 0)
             return ccl_fail_nomem(err);
         if (blocks <= sms)
@@ -216,12 +222,54 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
         *limited_out = true;
         copies = copies > 32 ? copies * 7 / 8 : copies - 1;
     }
-    if ((uint64_t)copies * (uint64_t)period * 2 > UINT16_MAX)
+    if ((uint64_t)copies * period * 2 > UINT16_MAX)
         return ccl_fail(err, CCL_ERR_USAGE, "packing: %u channels are too many", copies);
     for (size_t i = 0; i < nedges; i++)
-        *edges[i].channel =
-            (uint16_t)(*edges[i].channel + (uint32_t)period * copy_of(&edges[i], copies));
-    *channels_out = copies * (uint32_t)period;
+        *edges[i].channel = (uint16_t)(*edges[i].channel + period * copy_of(&edges[i], copies));
+    *channels_out = copies * period;
+    return CCL_OK;
+}
+
+/* Connections of every hop: `inside` both ways together in servers, roots in groups of about as
+ * many trees; between them one for each of a root's parts. `edges` by their ends. */
+static void place_parts(const ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
+                        uint32_t inside) {
+    for (size_t i = 0, end; i < nedges; i = end) {
+        bool in = cluster->server[edges[i].src] == cluster->server[edges[i].dst];
+        uint32_t copies = (inside + edges[i].up) / 2;
+        for (end = i + 1; end < nedges && same_pair(&edges[i], &edges[end]);)
+            end++;
+        for (size_t a = i, b; a < end; a = b) {
+            for (b = a + 1; b < end && edges[b].part > 0;)
+                b++;
+            for (size_t k = a; k < b; k++)
+                edges[k].place =
+                    in ? (uint32_t)(copies * (a + b - 2 * i) / (2 * (end - i))) : edges[k].part;
+        }
+    }
+}
+
+ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
+                                      size_t nedges, uint32_t nparts, uint32_t *channels_out,
+                                      ccl_error_t *err) {
+    enum { MOST_INSIDE = 8 };
+    uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
+    uint32_t most = nparts > MOST_INSIDE ? nparts : MOST_INSIDE;
+    qsort(edges, nedges, sizeof *edges, by_route);
+    uint32_t period = period_of(cluster, edges, nedges);
+    for (size_t i = 0; i < nedges; i++)
+        edges[i].most = most;
+    for (uint32_t inside = 2 * MOST_INSIDE;; inside--) {
+        place_parts(cluster, edges, nedges, inside);
+        uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, period, most);
+        if (blocks == 0)
+            return ccl_fail_nomem(err);
+        if (blocks <= sms || inside == 2)
+            break;
+    }
+    for (size_t i = 0; i < nedges; i++)
+        *edges[i].channel = (uint16_t)(*edges[i].channel + period * edges[i].place);
+    *channels_out = most * period;
     return CCL_OK;
 }
 

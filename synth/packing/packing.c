@@ -244,8 +244,7 @@ static ccl_status_t take_pieces(packing_t *p, forest_t *f, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Seconds of the busiest link for a message of a byte that is cut into p->total trees. */
-static double seconds_of(const packing_t *p) {
+double ccl_i_pack_seconds(const packing_t *p) {
     return p->seconds / p->c->unit_Bps / (double)p->total * (p->has_up && p->has_down ? 2 : 1);
 }
 
@@ -260,8 +259,7 @@ static void replace(packing_t *p, packing_t *by) {
     by->roots = NULL;
 }
 
-/* A packing that has found nothing yet, with roots of its own. */
-static ccl_status_t start_anew(const packing_t *p, packing_t *out, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_start(const packing_t *p, packing_t *out, ccl_error_t *err) {
     *out = *p;
     memset(&out->down, 0, sizeof out->down);
     memset(&out->up, 0, sizeof out->up);
@@ -281,7 +279,7 @@ static ccl_status_t pack_contended(packing_t *p, double bound_s, uint32_t given,
     ccl_status_t status = ccl_i_pack_by_swaps(p, bound_s, given, busiest_out, least_out, err);
     if (status != CCL_OK || *busiest_out <= fmax(bound_s, *least_out) * (1 + CCL_I_PACK_PRICE))
         return status;
-    CCL_TRY(start_anew(p, &few, err));
+    CCL_TRY(ccl_i_pack_start(p, &few, err));
     status = ccl_i_pack_few_connections(&few, bound_s, given, &few_s, &least_s, &why);
     if (status == CCL_OK && few_s < *busiest_out * (1 - CCL_I_PACK_PRICE)) {
         replace(p, &few);
@@ -347,9 +345,9 @@ ccl_status_t ccl_i_pack_anywhere(packing_t *p, uint32_t given, ccl_error_t *err)
         (p->n > MOST_FLOW_RANKS && !(rooted && direct)) || (contended && have_s < INFINITY))
         goto end;
     packing_t flows;
-    CCL_TRY(start_anew(p, &flows, err));
+    CCL_TRY(ccl_i_pack_start(p, &flows, err));
     status = choose(&flows, given, err);
-    if (status == CCL_OK && seconds_of(&flows) < have_s * (1 - CCL_I_PACK_PRICE / 10))
+    if (status == CCL_OK && ccl_i_pack_seconds(&flows) < have_s * (1 - CCL_I_PACK_PRICE / 10))
         status = pack_by_flows(&flows, &why);
     if (status == CCL_OK && (flows.down.first || flows.up.first)) {
         flows.by_flows = true;
@@ -364,19 +362,20 @@ end:
     return status;
 }
 
-/* The schedule of what was found, and its time: what links need where that was not simulated. */
-static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *options,
-                        ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options_t *options,
+                                 ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
     ccl_i_packed_t packed = {.total = (uint32_t)p->total,
                              .roots = p->roots,
                              .down = &p->down,
                              .up = &p->up,
-                             .tree_Bps = 1 / (seconds_of(p) * (double)p->total),
+                             .tree_Bps = 1 / (ccl_i_pack_seconds(p) * (double)p->total),
                              .sums_early = low,
                              .lane = p->lane,
                              .nlanes = p->nlanes,
+                             .nparts = p->nparts,
                              .paced = p->few_connections,
-                             .how = p->lane              ? "of servers alike, along rails"
+                             .how = p->nparts            ? "along rails in parts"
+                                    : p->lane            ? "of servers alike, along rails"
                                     : low                ? "along rails"
                                     : p->by_flows        ? "by flows"
                                     : p->few_connections ? "by swaps over few connections"
@@ -387,7 +386,7 @@ static ccl_status_t run(packing_t *p, bool low, const ccl_synth_options_t *optio
             p->seconds > p->bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
     CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, p->want, &packed, options, out, time_out, err));
     if (isinf(*time_out))
-        *time_out = seconds_of(p) * options->size_bytes;
+        *time_out = ccl_i_pack_seconds(p) * options->size_bytes;
     else if (options->size_bytes <= SMALL_BYTES) {
         ccl_i_timing_t timing = {.size_bytes = options->size_bytes,
                                  .level = CCL_GRANULARITY_ALGORITHM};
@@ -409,14 +408,14 @@ static ccl_status_t run_shared(packing_t *p, const ccl_synth_options_t *options,
     bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
     *time_out = INFINITY;
     if (rooted && !options->chunks && !options->part && bytes >= SHARED_BYTES)
-        CCL_TRY(ccl_i_pack_shares(p, 1 / (seconds_of(p) * (double)p->total), &times, err));
+        CCL_TRY(ccl_i_pack_shares(p, 1 / (ccl_i_pack_seconds(p) * (double)p->total), &times, err));
     if (times < 2 || bytes <= UNSURE_BYTES || (times == 2 && bytes <= SMALL_BYTES))
-        CCL_TRY(run(p, false, options, out, time_out, err));
+        CCL_TRY(ccl_i_pack_schedule(p, false, options, out, time_out, err));
     if (times < 2)
         return CCL_OK;
     ccl_status_t status = ccl_i_pack_share(p, times, err);
     if (status == CCL_OK)
-        status = run(p, false, options, &shared, &shared_s, err);
+        status = ccl_i_pack_schedule(p, false, options, &shared, &shared_s, err);
     bool better = status == CCL_OK && (!*out || shared_s < *time_out);
     ccl_schedule_destroy(better || status != CCL_OK ? *out : shared);
     if (better || status != CCL_OK)
@@ -443,107 +442,20 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     return CCL_OK;
 }
 
-typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, uint32_t given, ccl_error_t *err);
-
-static void low_fini(packing_t *p) {
-    ccl_i_pack_forest_fini(&p->down);
-    ccl_i_pack_forest_fini(&p->up);
-    free(p->roots);
-    free(p->weight);
-    free(p->lane);
-    p->roots = NULL;
-    p->weight = NULL;
-    p->lane = NULL;
-}
-
-/* Low trees found one way. @param found  there are some; near: within the price of the bound. */
-static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, uint32_t given,
-                             packing_t *out, bool *found, bool *near, ccl_error_t *err) {
-    ccl_error_t why = CCL_ERROR_INIT;
-    *found = *near = false;
-    CCL_TRY(start_anew(p, out, err));
-    out->weight = malloc(p->n * sizeof *out->weight);
-    ccl_status_t status = out->weight ? CCL_OK : ccl_fail_nomem(&why);
-    if (status == CCL_OK) {
-        memcpy(out->weight, p->weight, p->n * sizeof *out->weight);
-        status = find(out, bound_s, given, &why);
-    }
-    *found = status == CCL_OK;
-    *near = *found && seconds_of(out) <= bound_s * (1 + CCL_I_PACK_PRICE);
-    if (!*found)
-        low_fini(out);
-    if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
-        return CCL_OK;
-    if (status != CCL_OK && err)
-        *err = why;
-    return status;
-}
-
-/* The schedule of low trees in place of *out, if they make one and it is faster. */
-static ccl_status_t run_if_faster(packing_t *low, const ccl_synth_options_t *options,
-                                  ccl_schedule_t **out, double *time_out, bool *ran_out,
-                                  ccl_error_t *err) {
-    ccl_schedule_t *made = NULL;
-    ccl_error_t why = CCL_ERROR_INIT;
-    double made_s = INFINITY;
-    ccl_status_t status = run(low, true, options, &made, &made_s, &why);
-    *ran_out = status == CCL_OK;
-    if (*ran_out && (!*out || made_s < *time_out)) {
-        ccl_schedule_t *slower = *out;
-        *out = made;
-        *time_out = made_s;
-        made = slower;
-    }
-    ccl_schedule_destroy(made);
-    if (status == CCL_INFEASIBLE || status == CCL_UNSUPPORTED)
-        return CCL_OK;
-    if (status != CCL_OK && err)
-        *err = why;
-    return status;
-}
-
-/*
- * Trees along rails, and one server's for all where rails do not come near the bound. *out stays
- * NULL where there are none, *enough_out says whether others can be better.
- */
-static ccl_status_t run_along_rails(packing_t *p, const ccl_synth_options_t *options,
-                                    ccl_schedule_t **out, double *time_out, bool *enough_out,
-                                    ccl_error_t *err) {
-    packing_t low[2];
-    bool found[2] = {false, false}, ran = false;
-    double bound_s = 0;
-    CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
-    ccl_status_t status = find_low(p, ccl_i_pack_by_rails, bound_s, options->chunks, &low[0],
-                                   &found[0], enough_out, err);
-    if (status == CCL_OK && !*enough_out)
-        status = find_low(p, ccl_i_pack_by_servers, bound_s, options->chunks, &low[1], &found[1],
-                          enough_out, err);
-    for (int k = 0; k < 2 && status == CCL_OK; k++) {
-        if (found[k] && (k == 0 || *enough_out))
-            status = run_if_faster(&low[k], options, out, time_out, &ran, err);
-    }
-    *enough_out = *enough_out && ran;
-    for (int k = 0; k < 2; k++) {
-        if (found[k])
-            low_fini(&low[k]);
-    }
-    return status;
-}
-
 /* Along rails first: low trees over few connections; others where these leave something to gain. */
 static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, ccl_schedule_t **out,
                              ccl_error_t *err) {
     ccl_schedule_t *made = NULL;
     double time_s = INFINITY;
     bool enough = false, contended = false;
+    ccl_status_t status = CCL_OK;
     bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
     for (uint32_t l = 0; l < p->c->topo->nlinks; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
     if (!rooted && !contended && p->cluster->nservers > 1 && options->size_bytes > 0 &&
         !options->chunks && !options->part)
-        CCL_TRY(run_along_rails(p, options, &made, &time_s, &enough, err));
-    ccl_status_t status = CCL_OK;
-    if (!made || !enough)
+        status = ccl_i_pack_along_rails(p, options, &made, &time_s, &enough, err);
+    if (status == CCL_OK && (!made || !enough))
         status = run_anywhere(p, options, time_s, &made, err);
     if (status == CCL_OK)
         *out = made;

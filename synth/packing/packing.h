@@ -190,6 +190,7 @@ ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hop
 typedef struct ccl_i_pack_edge {
     uint32_t src, dst, tree;
     uint32_t lane; /* edges of one lane on one hop share its connections */
+    uint32_t part; /* of its root's trees, from 0 */
     bool up;
     uint16_t *channel; /* of its route; then its own */
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
@@ -212,6 +213,16 @@ typedef struct ccl_i_pack_edge {
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
                                  uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
                                  uint32_t *channels_out, bool *limited_out, ccl_error_t *err);
+/**
+ * Channels of roots' parts that go the same way: between servers one for each part, so that what
+ * has more to carry has more flows; inside, parts of a root share one, and connections are as many
+ * as thread blocks allow.
+ *
+ * @param nparts  parts of a root, at most.
+ */
+ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
+                                      size_t nedges, uint32_t nparts, uint32_t *channels_out,
+                                      ccl_error_t *err);
 /**
  * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
  * time, at its own rate, those first that have the longest way to go.
@@ -247,6 +258,7 @@ typedef struct ccl_i_packing {
     bool has_up, has_down, few_connections, by_flows;
     uint32_t *lane; /* [total] of each tree, by root; NULL: its own */
     uint32_t nlanes;
+    uint32_t nparts; /* parts of a root at most, which go the same way; 0: trees find their own */
 } ccl_i_packing_t;
 void ccl_i_pack_forest_fini(ccl_i_pack_forest_t *forest);
 
@@ -289,6 +301,8 @@ ccl_status_t ccl_i_pack_anywhere(ccl_i_packing_t *p, uint32_t given, ccl_error_t
  * @param found  as many trees both ways.
  */
 ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, ccl_error_t *err);
+/** Seconds of the busiest link or group. @param trees  [nlinks] of a byte, over each. */
+double ccl_i_pack_busiest(const ccl_topology_t *topo, const double *trees);
 /** Servers that are alike: one server's trees in all of them, joined along rails. Sets p->lane.
  * @retval CCL_INFEASIBLE  they are not alike. */
 ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t given,
@@ -297,6 +311,16 @@ ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t 
 /** Over hops inside servers and rails only, for thread blocks as they are: few connections, none
  * of which has more to move than its blocks can. */
 ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, uint32_t given,
+                                 ccl_error_t *err);
+
+/** What GPUs on rails should be root of in an AllReduce. @param Bps  [n] that each moves along its
+ * rail. */
+ccl_status_t ccl_i_pack_rail_weights(const ccl_i_cluster_t *cluster, const double *Bps,
+                                     double *weight, ccl_error_t *err);
+/** An AllReduce along rails among servers that carry unequally much. Sets p->nparts.
+ * @retval CCL_INFEASIBLE  all that are roots carry as much, or thread blocks or rails do not
+ * suffice. */
+ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, uint32_t given,
                                  ccl_error_t *err);
 
 /* ---------------------------------------------------------------- schedules */
@@ -310,6 +334,7 @@ typedef struct ccl_i_packed {
     bool sums_early;                      /* not as late as they may be */
     const uint32_t *lane;                 /* [total]; NULL: every tree has its own */
     uint32_t nlanes;
+    uint32_t nparts; /* of a root at most, which go the same way along its rail; 0: they do not */
     bool paced;      /* trees wait for each other: ccl_i_pack_pace() */
     const char *how; /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
@@ -324,6 +349,24 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_collective_t *want, const ccl_i_packed_t *packed,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
                             double *time_out, ccl_error_t *err);
+
+/** Seconds of the busiest link for a message of a byte. */
+double ccl_i_pack_seconds(const ccl_i_packing_t *p);
+/** A packing that has found nothing yet, with roots of its own. */
+ccl_status_t ccl_i_pack_start(const ccl_i_packing_t *p, ccl_i_packing_t *out, ccl_error_t *err);
+/** The schedule of what was found, and its time: what links need where that was not simulated. */
+ccl_status_t ccl_i_pack_schedule(ccl_i_packing_t *p, bool low, const ccl_synth_options_t *options,
+                                 ccl_schedule_t **out, double *time_out, ccl_error_t *err);
+/**
+ * Parts of shards where servers carry unequally much; trees along rails where these leave something
+ * to gain, and one server's for all where rails do not come near the bound.
+ *
+ * @param out         stays NULL where there are none.
+ * @param enough_out  no others need be looked for.
+ */
+ccl_status_t ccl_i_pack_along_rails(ccl_i_packing_t *p, const ccl_synth_options_t *options,
+                                    ccl_schedule_t **out, double *time_out, bool *enough_out,
+                                    ccl_error_t *err);
 
 /** Thread blocks of the GPU with fewest; UINT32_MAX: no limit. */
 uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);

@@ -18,6 +18,9 @@ typedef struct policy {
     uint32_t fine;    /* of a tree, at most, then */
     double promise;   /* share of the time that they must promise */
     double work;      /* transfers times pieces, at most, then */
+    uint32_t parts;   /* pieces of a root's part, at least */
+    uint32_t by_rank; /* at most, where a root's parts are one to primitives */
+    uint32_t by_rail; /* at most, where those of all roots of a rail are */
     double cut_bytes; /* no smaller chunks */
     double piece_bytes; /* no smaller pieces where they are not simulated */
     double same;        /* share of the time by which chunks and pieces that are alike differ */
@@ -35,6 +38,9 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .piece_bytes = 32768,
                                 .same = 1e-3,
                                 .near = 1.02,
+                                .parts = 32,
+                                .by_rank = 64,
+                                .by_rail = 256,
                                 .cut_bytes = 8192,
                                 .worse = 1.1};
 
@@ -54,6 +60,7 @@ typedef struct run {
     uint32_t given, try_cuts, fewest;
     double size_bytes;
     bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
+    bool by_rail;          /* chunks lie by the rail of their roots, not by their rank */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
     bool cheap;            /* pieces cost nothing, however small */
     double tried_s[2][16]; /* times of pieces, of chunks, by the logarithm of their number; 0: not
@@ -78,11 +85,18 @@ static ccl_status_t run_init(run_t *r, ccl_error_t *err) {
     }
     if (!ok)
         return ccl_fail_nomem(err);
-    for (uint32_t rank = 0, i = 0; rank < n; rank++) {
+    return CCL_OK;
+}
+
+/* The roots of all trees, by rank or, where what goes the same way is to lie side by side, by rail.
+ */
+static void set_roots(run_t *r) {
+    uint32_t n = r->cluster->nranks, m = r->cluster->nservers;
+    for (uint32_t k = 0, i = 0; k < n; k++) {
+        uint32_t rank = r->by_rail ? ccl_i_cluster_rank(r->cluster, k % m, k / m) : k;
         for (int64_t t = 0; t < r->packed->roots[rank]; t++)
             r->root_of[i++] = rank;
     }
-    return CCL_OK;
 }
 
 static void run_fini(run_t *r) {
@@ -138,6 +152,7 @@ static size_t all_edges(run_t *r) {
                                                         f->reversed ? src : dst,
                                                         t,
                                                         r->packed->lane ? r->packed->lane[t] : t,
+                                                        t - f->first[b->root],
                                                         up == 1,
                                                         &r->channel[up][(size_t)t * n + dst],
                                                         &r->depth[up][(size_t)f->tree[t] * n + dst],
@@ -194,9 +209,14 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     r->made = NULL;
     if (*out)
         return CCL_OK;
+    set_roots(r);
     size_t nedges = all_edges(r);
-    CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->lane ? p->nlanes : p->total,
-                                p->tree_Bps, r->given, r->by_load, &channels, &r->limited, err));
+    if (p->nparts > 0)
+        CCL_TRY(ccl_i_pack_part_channels(r->cluster, r->edges, nedges, p->nparts, &channels, err));
+    else
+        CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->lane ? p->nlanes : p->total,
+                                    p->tree_Bps, r->given, r->by_load, &channels, &r->limited,
+                                    err));
     if (p->paced)
         CCL_TRY(ccl_i_pack_pace(r->cluster, r->edges, nedges, p->total, err));
     r->cuts = cuts;
@@ -207,6 +227,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         plan.down_channels = channels;
     }
     CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
+    (*out)->joined = p->nparts > 0;
     if (r->try_cuts > cuts)
         (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts);
     ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each", p->total,
@@ -346,6 +367,26 @@ static ccl_status_t chunks_as_pieces(run_t *r, bool by_load, uint64_t transfers,
 }
 
 /*
+ * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
+ * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
+ * another. More and more pieces, as long as that is faster.
+ */
+static ccl_status_t pieces_of_parts(run_t *r, ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_schedule_destroy(r->made);
+    r->made = NULL;
+    for (int by_rail = 0; by_rail < 2; by_rail++) {
+        uint32_t most = by_rail ? POLICY.by_rail : POLICY.by_rank;
+        double best_s = INFINITY, time_s = 0;
+        r->by_rail = by_rail == 1;
+        for (uint32_t cuts = POLICY.parts; cuts <= most && time_s < best_s; cuts *= 2) {
+            best_s = time_s > 0 ? time_s : best_s;
+            CCL_TRY(try_cuts(r, false, cuts, &time_s, err));
+        }
+    }
+    return ccl_i_race_take(&r->race, out, err);
+}
+
+/*
  * Whole trees with connections for all hops alike and, where blocks do not suffice for all trees,
  * by load; then what is not far behind is cut further and further.
  */
@@ -363,6 +404,8 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
                              .user = r,
                              .level = CCL_GRANULARITY_ALGORITHM,
                              .size_bytes = size_bytes};
+    if (r->packed->nparts > 0)
+        return pieces_of_parts(r, out, err);
     CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));

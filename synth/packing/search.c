@@ -277,12 +277,13 @@ static ccl_status_t rail_rates(const packing_t *p, const ccl_i_pack_hops_t *x, d
  * n - 1 servers and 1 - x of its inputs away. The time T for which the shares (T c - 1) / (n - 2),
  * or 0, of servers that carry c make 1 is found by bisection. In a server they go by GPU.
  */
-static ccl_status_t rail_weights(packing_t *p, const ccl_i_pack_hops_t *x, ccl_error_t *err) {
-    uint32_t n = x->n, m = x->rails->nservers;
-    double *Bps = calloc(n + (size_t)m, sizeof *Bps), *all = Bps + n, low = 0, high = 0;
-    ccl_status_t status = Bps ? rail_rates(p, x, Bps, err) : ccl_fail_nomem(err);
+ccl_status_t ccl_i_pack_rail_weights(const ccl_i_cluster_t *cluster, const double *Bps,
+                                     double *weight, ccl_error_t *err) {
+    uint32_t n = cluster->nranks, m = cluster->nservers;
+    double *all = calloc(m, sizeof *all), low = 0, high = 0;
+    ccl_status_t status = all ? CCL_OK : ccl_fail_nomem(err);
     for (uint32_t v = 0; v < n && status == CCL_OK; v++)
-        all[x->rails->server[v]] += Bps[v];
+        all[cluster->server[v]] += Bps[v];
     for (uint32_t s = 0; s < m && status == CCL_OK; s++) {
         if (!(all[s] > 0))
             status = ccl_fail(err, CCL_INFEASIBLE, "packing: server %u is on no rail", s);
@@ -295,9 +296,18 @@ static ccl_status_t rail_weights(packing_t *p, const ccl_i_pack_hops_t *x, ccl_e
         *(sum < 1 ? &low : &high) = T;
     }
     for (uint32_t v = 0; v < n && status == CCL_OK && m > 2; v++) {
-        double c = all[x->rails->server[v]];
-        p->weight[v] = fmax(0, high * c - 1) / (m - 2) * Bps[v] / c;
+        double c = all[cluster->server[v]];
+        weight[v] = fmax(0, high * c - 1) / (m - 2) * Bps[v] / c;
     }
+    free(all);
+    return status;
+}
+
+static ccl_status_t rail_weights(packing_t *p, const ccl_i_pack_hops_t *x, ccl_error_t *err) {
+    double *Bps = calloc(x->n, sizeof *Bps);
+    ccl_status_t status = Bps ? rail_rates(p, x, Bps, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_pack_rail_weights(p->cluster, Bps, p->weight, err);
     free(Bps);
     return status;
 }

@@ -174,6 +174,19 @@ static ccl_status_t place(const server_t *s, ccl_i_packing_t *p, bool up, ccl_er
     return ccl_i_pack_index_trees(p, f, err);
 }
 
+double ccl_i_pack_busiest(const ccl_topology_t *topo, const double *trees) {
+    double most_s = 0;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        most_s = fmax(most_s, trees[l] / topo->links[l].bandwidth_Bps);
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
+            sum += trees[topo->groups[g].links[i]];
+        most_s = fmax(most_s, sum / topo->groups[g].bandwidth_Bps);
+    }
+    return most_s;
+}
+
 /* Seconds of the busiest link or group for a message of a byte. */
 static ccl_status_t busiest(const ccl_i_packing_t *p, double *out, ccl_error_t *err) {
     const ccl_topology_t *topo = p->c->topo;
@@ -195,14 +208,8 @@ static ccl_status_t busiest(const ccl_i_packing_t *p, double *out, ccl_error_t *
             }
         }
     }
-    for (uint32_t l = 0; status == CCL_OK && l < topo->nlinks; l++)
-        *out = fmax(*out, trees[l] / topo->links[l].bandwidth_Bps);
-    for (uint32_t g = 0; status == CCL_OK && g < topo->ngroups; g++) {
-        double sum = 0;
-        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
-            sum += trees[topo->groups[g].links[i]];
-        *out = fmax(*out, sum / topo->groups[g].bandwidth_Bps);
-    }
+    if (status == CCL_OK)
+        *out = ccl_i_pack_busiest(topo, trees);
     *out /= (double)p->total;
     free(trees);
     return status;
