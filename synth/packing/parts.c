@@ -12,7 +12,8 @@
 
 #include "synth/packing/packing.h"
 
-/* How finely shares are cut. tests/synth/prop_unequal.c falls without each. */
+/* How finely shares are cut. tests/synth/prop_unequal.c falls without each but `transfers`, beyond
+ * which nothing is simulated. */
 typedef struct policy {
     uint32_t parts;   /* of the largest share, at most */
     double transfers; /* at most; simulation takes no more (run.c) */

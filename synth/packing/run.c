@@ -10,7 +10,8 @@
 #include "synth/common/race.h"
 #include "synth/packing/packing.h"
 
-/* How far trees are cut. bench/cases/synth_small.c runs it. */
+/* How far trees are cut. bench/cases/synth_small.c runs it; tests/synth/prop_unequal.c falls
+ * without what is for parts. */
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */

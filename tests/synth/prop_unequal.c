@@ -1,0 +1,131 @@
+/* AllReduce where servers carry unequally much, in parts along rails: near the bound, quickly made.
+ */
+#include "common.h"
+
+#define H100 " model=H100"
+
+/* One of `servers` with NICs of that rate. */
+static ccl_topology_t *cluster_of(uint32_t servers, uint32_t gpus, double inside_GBps, double GBps,
+                                  const char *model) {
+    char spec[400];
+    snprintf(spec, sizeof spec,
+             "servers:1 gpus:%u nvswitch=%gGB/s,1us nics:%ux%gGB/s,2us%s + "
+             "servers:%u gpus:%u nvswitch=%gGB/s,1us nics:%ux50GB/s,2us%s",
+             gpus, inside_GBps, gpus, GBps, model, servers - 1, gpus, inside_GBps, gpus, model);
+    return topology(spec);
+}
+
+static ccl_topology_t *cluster(uint32_t servers, uint32_t gpus, double GBps, const char *model) {
+    return cluster_of(servers, gpus, 450, GBps, model);
+}
+
+typedef struct made {
+    double gap;          /* time over the bound */
+    uint64_t runs;       /* simulations of the synthesis */
+    uint32_t ntransfers; /* of the schedule */
+    bool in_parts;
+} made_t;
+
+static made_t make(const ccl_topology_t *topo, double bytes) {
+    made_t made = {0};
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_work_t work = {0};
+    ccl_bound_t bound;
+    ctx.work = &work;
+    options.size_bytes = sim.size_bytes = bytes;
+    MUST(ccl_synthesize(&ctx, "packing", topo, NULL, want, &options, &schedule, e));
+    made.runs = work.runs;
+    made.ntransfers = schedule->ntransfers;
+    made.in_parts = strstr(schedule->origin, "along rails in parts") != NULL;
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    check_program(program, 2, schedule->origin);
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, e));
+    MUST(ccl_bound(NULL, topo, want, NULL, &bound, e));
+    made.gap = result->time_s / ccl_bound_time_s(&bound, bytes);
+    ccl_bound_fini(&bound);
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    return made;
+}
+
+static void check(ccl_topology_t *topo, double bytes, double most, uint32_t most_transfers) {
+    made_t made = make(topo, bytes);
+    ck_assert_msg(made.gap >= 1 && made.gap <= most, "%s: %.4f of the bound", topo->name, made.gap);
+    ck_assert_msg(made.in_parts, "%s: not in parts", topo->name);
+    ck_assert_msg(made.ntransfers <= most_transfers, "%s: %u transfers", topo->name,
+                  made.ntransfers);
+    /* No others were looked for. */
+    ck_assert_msg(made.runs <= 6, "%s: %llu simulations", topo->name,
+                  (unsigned long long)made.runs);
+    ccl_topology_destroy(topo);
+}
+
+/* Roots of 3 and 1 parts, of 17 and 11. */
+START_TEST(a_slow_server) {
+    check(cluster(4, 4, 37.5, H100), 0x1p28, 1.025, 1200);
+    check(cluster(4, 4, 43.75, H100), 0x1p28, 1.022, 3480);
+    check(cluster(5, 4, 37.5, ""), 0x1p28, 1.01, 5320); /* 8 and 3; exact are 13 and 5 */
+}
+END_TEST
+
+/* Links inside are as busy as NICs, and messages cost: few pieces, and chunks by rank. */
+START_TEST(busy_inside) {
+    ccl_topology_t *topo = cluster_of(8, 8, 348.5, 37.5, H100);
+    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.115, 7056);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* What the dead NIC's rail has goes over the others. */
+START_TEST(a_dead_nic) {
+    ccl_topology_t *whole = cluster(4, 4, 50, H100);
+    check(edited(whole, "fail:nic:0"), 0x1p28, 1.045, 810);
+    ccl_topology_destroy(whole);
+}
+END_TEST
+
+/* Three parts and one would leave a connection for sums and one for copies: too slow. */
+START_TEST(few_thread_blocks) {
+    ccl_topology_t *whole = cluster(4, 4, 37.5, H100);
+    check(edited(whole, "set:blocks=46"), 0x1p28, 1.08, 360);
+    ccl_topology_destroy(whole);
+}
+END_TEST
+
+/* Small sizes, and links alone where rails lose, go as before. */
+START_TEST(others) {
+    ccl_topology_t *slow = cluster(4, 4, 37.5, H100), *whole = cluster(4, 4, 50, "");
+    ccl_topology_t *dead = edited(whole, "fail:nic:0");
+    made_t made = make(slow, 0x1p24);
+    ck_assert(!made.in_parts);
+    ck_assert_msg(made.runs <= 27, "%llu simulations", (unsigned long long)made.runs);
+    made = make(dead, 0x1p30);
+    ck_assert(!made.in_parts);
+    ck_assert_msg(made.gap < 1.02, "%.4f of the bound", made.gap);
+    ccl_topology_destroy(slow);
+    ccl_topology_destroy(whole);
+    ccl_topology_destroy(dead);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("unequal");
+    TCase *tc = tcase_create("unequal");
+    tcase_set_timeout(tc, 110);
+    tcase_add_test(tc, a_slow_server);
+    tcase_add_test(tc, busy_inside);
+    tcase_add_test(tc, a_dead_nic);
+    tcase_add_test(tc, few_thread_blocks);
+    tcase_add_test(tc, others);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
