@@ -73,7 +73,8 @@ static void check(ccl_topology_t *topo, double bytes, double most, uint32_t most
 START_TEST(a_slow_server) {
     check(cluster(4, 4, 37.5, H100), 0x1p28, 1.025, 1200);
     check(cluster(4, 4, 43.75, H100), 0x1p28, 1.022, 3480);
-    check(cluster(5, 4, 37.5, ""), 0x1p28, 1.01, 5320); /* 8 and 3; exact are 13 and 5 */
+    check(cluster(8, 8, 37.5, H100), 0x1p28, 1.08, 7056); /* pieces of whole rails */
+    check(cluster(5, 4, 37.5, ""), 0x1p28, 1.01, 5320);   /* 8 and 3; exact are 13 and 5 */
 }
 END_TEST
 
