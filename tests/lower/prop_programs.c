@@ -7,7 +7,7 @@
 #include "tests/base/nightly.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 2, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
+enum { TRIALS = 4, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
 #else
 enum { TRIALS = 6, NIGHTLY_TRIALS = 60 };
 #endif
