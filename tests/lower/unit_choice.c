@@ -1,4 +1,4 @@
-/* Every pass of lowering's choice has a cluster where it gains at least 2 %. */
+/* Passes of lowering's choice, each with a cluster where it gains at least 2 %. */
 #include "tests/synth/passes.h"
 
 static const pass_row_t rows[] = {

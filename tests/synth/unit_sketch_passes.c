@@ -1,4 +1,4 @@
-/* Every pass of the race of sketch has a cluster where it gains at least 2 %. */
+/* Passes of the race of sketch, each with a cluster where it gains at least 2 %. */
 #include "passes.h"
 
 static const pass_row_t rows[] = {
