@@ -321,15 +321,7 @@ static ccl_status_t find_cost(forest_t *f, const ccl_schedule_t *s, cost_t *out,
     }
     for (uint32_t r = 0; r < f->c->nranks; r++)
         out->alike &= crossings[r] == crossings[f->c->ranks[f->c->first[node_of(f, r)]]];
-    for (uint32_t l = 0; l < topo->nlinks; l++)
-        out->busiest_s = fmax(out->busiest_s, f->load[l] / topo->links[l].bandwidth_Bps);
-    for (uint32_t g = 0; g < topo->ngroups; g++) {
-        double load = 0;
-        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
-            load += f->load[topo->groups[g].links[i]];
-        out->busiest_s = fmax(out->busiest_s, load / topo->groups[g].bandwidth_Bps);
-    }
-    out->busiest_s /= s->coll->nchunks;
+    out->busiest_s = ccl_i_busiest_seconds(topo, f->load) / s->coll->nchunks;
     return CCL_OK;
 }
 

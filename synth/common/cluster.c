@@ -277,3 +277,16 @@ double ccl_i_collective_transfers(const ccl_collective_t *want) {
         return n;
     }
 }
+
+double ccl_i_busiest_seconds(const ccl_topology_t *topo, const double *load) {
+    double most_s = 0;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        most_s = fmax(most_s, load[l] / topo->links[l].bandwidth_Bps);
+    for (uint32_t g = 0; g < topo->ngroups; g++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
+            sum += load[topo->groups[g].links[i]];
+        most_s = fmax(most_s, sum / topo->groups[g].bandwidth_Bps);
+    }
+    return most_s;
+}

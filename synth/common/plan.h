@@ -76,6 +76,8 @@ uint32_t ccl_i_cluster_channels(ccl_i_cluster_t *cluster, uint32_t peers, uint32
 /** `channels` where twice as many, of `blocks` thread blocks each, fit every GPU's sms; else 0. */
 uint32_t ccl_i_cluster_down_channels(const ccl_i_cluster_t *cluster, uint32_t channels,
                                      uint32_t blocks);
+/** Seconds that the busiest link or group needs. @param load  [nlinks] bytes over each. */
+double ccl_i_busiest_seconds(const ccl_topology_t *topo, const double *load);
 /** Transfers of a schedule in which every chunk goes to each destination once. */
 double ccl_i_collective_transfers(const ccl_collective_t *want);
 

@@ -252,7 +252,7 @@ static void place_parts(const ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges
 ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
                                       size_t nedges, uint32_t nparts, uint32_t *channels_out,
                                       ccl_error_t *err) {
-    enum { MOST_INSIDE = 8 };
+    enum { MOST_INSIDE = 8 }; /* with fewer tests/synth/prop_unequal.c falls */
     uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
     uint32_t most = nparts > MOST_INSIDE ? nparts : MOST_INSIDE;
     qsort(edges, nedges, sizeof *edges, by_route);

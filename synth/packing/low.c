@@ -18,7 +18,7 @@ typedef struct policy {
 static const policy_t POLICY = {.parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15};
 
 typedef ccl_i_packing_t packing_t;
-typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, uint32_t given, ccl_error_t *err);
+typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, ccl_error_t *err);
 
 static void low_fini(packing_t *p) {
     ccl_i_pack_forest_fini(&p->down);
@@ -41,8 +41,8 @@ static ccl_status_t unless_none(ccl_status_t status, const ccl_error_t *why, ccl
 }
 
 /* Low trees found one way. @param found  there are some; near: within the price of the bound. */
-static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, uint32_t given,
-                             packing_t *out, bool *found, bool *near, ccl_error_t *err) {
+static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, packing_t *out,
+                             bool *found, bool *near, ccl_error_t *err) {
     ccl_error_t why = CCL_ERROR_INIT;
     *found = *near = false;
     CCL_TRY(ccl_i_pack_start(p, out, err));
@@ -50,7 +50,7 @@ static ccl_status_t find_low(const packing_t *p, low_fn find, double bound_s, ui
     ccl_status_t status = out->weight ? CCL_OK : ccl_fail_nomem(&why);
     if (status == CCL_OK) {
         memcpy(out->weight, p->weight, p->n * sizeof *out->weight);
-        status = find(out, bound_s, given, &why);
+        status = find(out, bound_s, &why);
     }
     *found = status == CCL_OK;
     *near = *found && ccl_i_pack_seconds(out) <= bound_s * (1 + CCL_I_PACK_PRICE);
@@ -78,7 +78,8 @@ static ccl_status_t run_if_faster(packing_t *low, const ccl_synth_options_t *opt
     return unless_none(status, &why, err);
 }
 
-/* Parts of shards. *enough_out: they come near the bound, in time. */
+/* Parts of shards, whose connections are as many as parts: none where their number is given.
+ * *enough_out: they come near the bound, in time. */
 static ccl_status_t run_parts(const packing_t *p, double bound_s,
                               const ccl_synth_options_t *options, ccl_schedule_t **out,
                               double *time_out, bool *enough_out, ccl_error_t *err) {
@@ -87,9 +88,10 @@ static ccl_status_t run_parts(const packing_t *p, double bound_s,
     double bytes = options->size_bytes;
     bool limited = ccl_i_pack_fewest_sms(p->c->topo) < UINT32_MAX;
     *enough_out = false;
-    if (p->want->kind != CCL_ALLREDUCE || options->plain || bytes < POLICY.parts_bytes)
+    if (p->want->kind != CCL_ALLREDUCE || options->plain || options->channels ||
+        bytes < POLICY.parts_bytes)
         return CCL_OK;
-    CCL_TRY(find_low(p, ccl_i_pack_by_parts, bound_s, 0, &low, &found, &near, err));
+    CCL_TRY(find_low(p, ccl_i_pack_by_parts, bound_s, &low, &found, &near, err));
     if (!found)
         return CCL_OK;
     ccl_status_t status = run_if_faster(&low, options, out, time_out, &ran, err);
@@ -109,11 +111,10 @@ ccl_status_t ccl_i_pack_along_rails(packing_t *p, const ccl_synth_options_t *opt
     CCL_TRY(run_parts(p, bound_s, options, out, time_out, enough_out, err));
     if (*enough_out)
         return CCL_OK;
-    ccl_status_t status = find_low(p, ccl_i_pack_by_rails, bound_s, options->chunks, &low[0],
-                                   &found[0], enough_out, err);
+    ccl_status_t status =
+        find_low(p, ccl_i_pack_by_rails, bound_s, &low[0], &found[0], enough_out, err);
     if (status == CCL_OK && !*enough_out)
-        status = find_low(p, ccl_i_pack_by_servers, bound_s, options->chunks, &low[1], &found[1],
-                          enough_out, err);
+        status = find_low(p, ccl_i_pack_by_servers, bound_s, &low[1], &found[1], enough_out, err);
     for (int k = 0; k < 2 && status == CCL_OK; k++) {
         if (found[k] && (k == 0 || *enough_out))
             status = run_if_faster(&low[k], options, out, time_out, &ran, err);

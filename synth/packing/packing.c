@@ -49,6 +49,16 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 typedef ccl_i_pack_forest_t forest_t;
 typedef ccl_i_packing_t packing_t;
 
+ccl_status_t ccl_i_pack_forest_init(const packing_t *p, bool up, forest_t *out, ccl_error_t *err) {
+    size_t total = (size_t)p->total;
+    out->reversed = up;
+    ccl_arena_init(&out->trees.arena);
+    out->trees.nbatches = total;
+    out->trees.batches = ccl_arena_alloc(&out->trees.arena, total + 1, sizeof *out->trees.batches);
+    out->channel = calloc(total * p->n + 1, sizeof *out->channel);
+    return out->trees.batches && out->channel ? CCL_OK : ccl_fail_nomem(err);
+}
+
 void ccl_i_pack_forest_fini(forest_t *f) {
     free(f->net.pieces);
     ccl_i_pack_trees_fini(&f->trees);

@@ -260,6 +260,9 @@ typedef struct ccl_i_packing {
     uint32_t nlanes;
     uint32_t nparts; /* parts of a root at most, which go the same way; 0: trees find their own */
 } ccl_i_packing_t;
+/** Room for a packing's trees, which are not set yet. */
+ccl_status_t ccl_i_pack_forest_init(const ccl_i_packing_t *p, bool up, ccl_i_pack_forest_t *out,
+                                    ccl_error_t *err);
 void ccl_i_pack_forest_fini(ccl_i_pack_forest_t *forest);
 
 /** Arcs of the capacity graph, then an arc from the source to each rank; all of no capacity. NULL:
@@ -300,18 +303,14 @@ ccl_status_t ccl_i_pack_anywhere(ccl_i_packing_t *p, uint32_t given, ccl_error_t
  * @param p      with roots; forests that it has stay its own until others are found.
  * @param found  as many trees both ways.
  */
-ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, ccl_error_t *err);
-/** Seconds of the busiest link or group. @param trees  [nlinks] of a byte, over each. */
-double ccl_i_pack_busiest(const ccl_topology_t *topo, const double *trees);
+ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, bool *found, ccl_error_t *err);
 /** Servers that are alike: one server's trees in all of them, joined along rails. Sets p->lane.
  * @retval CCL_INFEASIBLE  they are not alike. */
-ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t given,
-                                   ccl_error_t *err);
+ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, ccl_error_t *err);
 
 /** Over hops inside servers and rails only, for thread blocks as they are: few connections, none
  * of which has more to move than its blocks can. */
-ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, uint32_t given,
-                                 ccl_error_t *err);
+ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, ccl_error_t *err);
 
 /** What GPUs on rails should be root of in an AllReduce. @param Bps  [n] that each moves along its
  * rail. */
@@ -320,8 +319,7 @@ ccl_status_t ccl_i_pack_rail_weights(const ccl_i_cluster_t *cluster, const doubl
 /** An AllReduce along rails among servers that carry unequally much. Sets p->nparts.
  * @retval CCL_INFEASIBLE  all that are roots carry as much, or thread blocks or rails do not
  * suffice. */
-ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, uint32_t given,
-                                 ccl_error_t *err);
+ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- schedules */
 

@@ -163,7 +163,7 @@ static ccl_status_t load_of(shares_t *s, double total, double *out, ccl_error_t 
                 s->link[r->links[i]] += trees;
         }
     }
-    *out = ccl_i_pack_busiest(s->c->topo, s->link) / total;
+    *out = ccl_i_busiest_seconds(s->c->topo, s->link) / total;
     return CCL_OK;
 }
 
@@ -251,14 +251,8 @@ static ccl_status_t place_tree(const shares_t *s, ccl_i_pack_forest_t *f, uint32
 static ccl_status_t place(shares_t *s, bool up, ccl_error_t *err) {
     ccl_i_packing_t *p = s->p;
     ccl_i_pack_forest_t *f = up ? &p->up : &p->down;
-    size_t total = (size_t)p->total, t = 0;
-    f->reversed = up;
-    ccl_arena_init(&f->trees.arena);
-    f->trees.nbatches = total;
-    f->trees.batches = ccl_arena_alloc(&f->trees.arena, total + 1, sizeof *f->trees.batches);
-    f->channel = calloc(total * p->n + 1, sizeof *f->channel);
-    if (!f->trees.batches || !f->channel)
-        return ccl_fail_nomem(err);
+    size_t t = 0;
+    CCL_TRY(ccl_i_pack_forest_init(p, up, f, err));
     for (uint32_t r = 0; r < s->n; r++) {
         for (int64_t k = 0; k < s->parts[r]; k++) {
             enter(s, r, k);
@@ -268,12 +262,10 @@ static ccl_status_t place(shares_t *s, bool up, ccl_error_t *err) {
     return ccl_i_pack_index_trees(p, f, err);
 }
 
-ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, uint32_t given,
-                                 ccl_error_t *err) {
+ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, ccl_error_t *err) {
     const ccl_i_cluster_t *c = p->cluster;
     shares_t s;
     double load_s = 0;
-    (void)given;
     if (p->want->kind != CCL_ALLREDUCE || c->min_gpus != c->max_gpus || c->nservers < 3)
         return ccl_fail(err, CCL_INFEASIBLE, "packing: no servers of as many GPUs");
     ccl_status_t status = shares_init(&s, p, err);

@@ -60,14 +60,8 @@ static ccl_status_t place_trees(packing_t *p, const ccl_i_pack_hops_t *x,
     forest_t *f = up ? &p->up : &p->down;
     uint32_t *depth = malloc((2 * (size_t)p->n + 1) * sizeof *depth);
     size_t *next = malloc(p->n * sizeof *next);
-    ccl_status_t status = CCL_OK;
-    f->reversed = up;
-    ccl_arena_init(&f->trees.arena);
-    f->trees.nbatches = (size_t)p->total;
-    f->trees.batches =
-        ccl_arena_alloc(&f->trees.arena, (size_t)p->total + 1, sizeof *f->trees.batches);
-    f->channel = calloc((size_t)p->total * p->n + 1, sizeof *f->channel);
-    if (!depth || !next || !f->trees.batches || !f->channel)
+    ccl_status_t status = ccl_i_pack_forest_init(p, up, f, err);
+    if (status == CCL_OK && (!depth || !next))
         status = ccl_fail_nomem(err);
     /* All trees of a rank stand together. */
     for (uint32_t r = 0; r < p->n && status == CCL_OK; r++)
@@ -329,7 +323,7 @@ static ccl_status_t rate_blocks(const packing_t *p, ccl_i_pack_hops_t *x, ccl_er
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_pack_by_rails(packing_t *p, double bound_s, uint32_t given, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_by_rails(packing_t *p, double bound_s, ccl_error_t *err) {
     ccl_i_pack_hops_t x;
     ccl_i_pack_swaps_t swaps = {0};
     CCL_TRY(ccl_i_pack_hops_init(p->ctx, p->cluster, p->c, true, 0, &x, err));
@@ -339,7 +333,7 @@ ccl_status_t ccl_i_pack_by_rails(packing_t *p, double bound_s, uint32_t given, c
     if (status == CCL_OK && p->want->kind == CCL_ALLREDUCE)
         status = rail_weights(p, &x, err);
     if (status == CCL_OK)
-        status = swap_trees(p, &x, NULL, bound_s, 1, given, &swaps, err);
+        status = swap_trees(p, &x, NULL, bound_s, 1, 0, &swaps, err);
     if (status == CCL_OK)
         status = place(p, &x, &swaps, bound_s, err);
     ccl_i_pack_swaps_fini(&swaps);

@@ -156,14 +156,8 @@ static ccl_status_t place_tree(const server_t *s, ccl_i_packing_t *p, bool up, s
 static ccl_status_t place(const server_t *s, ccl_i_packing_t *p, bool up, ccl_error_t *err) {
     const ccl_i_pack_forest_t *from = up ? &s->pack.up : &s->pack.down;
     ccl_i_pack_forest_t *f = up ? &p->up : &p->down;
-    size_t total = (size_t)p->total, t = 0;
-    f->reversed = up;
-    ccl_arena_init(&f->trees.arena);
-    f->trees.nbatches = total;
-    f->trees.batches = ccl_arena_alloc(&f->trees.arena, total + 1, sizeof *f->trees.batches);
-    f->channel = calloc(total * p->n + 1, sizeof *f->channel);
-    if (!f->trees.batches || !f->channel)
-        return ccl_fail_nomem(err);
+    size_t t = 0;
+    CCL_TRY(ccl_i_pack_forest_init(p, up, f, err));
     for (uint32_t r = 0; r < p->n; r++) { /* all trees of a rank stand together */
         uint32_t l = p->cluster->local[r];
         for (size_t k = from->first[l]; k < from->first[l + 1]; k++, t++) {
@@ -172,19 +166,6 @@ static ccl_status_t place(const server_t *s, ccl_i_packing_t *p, bool up, ccl_er
         }
     }
     return ccl_i_pack_index_trees(p, f, err);
-}
-
-double ccl_i_pack_busiest(const ccl_topology_t *topo, const double *trees) {
-    double most_s = 0;
-    for (uint32_t l = 0; l < topo->nlinks; l++)
-        most_s = fmax(most_s, trees[l] / topo->links[l].bandwidth_Bps);
-    for (uint32_t g = 0; g < topo->ngroups; g++) {
-        double sum = 0;
-        for (uint32_t i = 0; i < topo->groups[g].nlinks; i++)
-            sum += trees[topo->groups[g].links[i]];
-        most_s = fmax(most_s, sum / topo->groups[g].bandwidth_Bps);
-    }
-    return most_s;
 }
 
 /* Seconds of the busiest link or group for a message of a byte. */
@@ -209,13 +190,13 @@ static ccl_status_t busiest(const ccl_i_packing_t *p, double *out, ccl_error_t *
         }
     }
     if (status == CCL_OK)
-        *out = ccl_i_pack_busiest(topo, trees);
+        *out = ccl_i_busiest_seconds(topo, trees);
     *out /= (double)p->total;
     free(trees);
     return status;
 }
 
-ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, ccl_error_t *err) {
+ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, bool *found, ccl_error_t *err) {
     ccl_i_packing_t ways[2] = {*p, *p};
     ccl_collective_t *want[2] = {NULL, NULL};
     ccl_status_t status = CCL_OK;
@@ -232,7 +213,7 @@ ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, c
         if (status == CCL_OK && !x->roots)
             status = ccl_fail_nomem(err);
         if (status == CCL_OK)
-            status = ccl_i_pack_anywhere(x, up ? (uint32_t)(ways[0].total / p->n) : given, err);
+            status = ccl_i_pack_anywhere(x, up ? (uint32_t)(ways[0].total / p->n) : 0, err);
     }
     *found = status == CCL_OK && ways[0].total == ways[1].total &&
              memcmp(ways[0].roots, ways[1].roots, p->n * sizeof *p->roots) == 0;
@@ -257,22 +238,21 @@ ccl_status_t ccl_i_pack_apart(ccl_i_packing_t *p, uint32_t given, bool *found, c
 }
 
 /* The trees of one server. */
-static ccl_status_t pack_server(server_t *s, uint32_t given, ccl_error_t *err) {
+static ccl_status_t pack_server(server_t *s, ccl_error_t *err) {
     bool found = false;
     if (s->pack.has_up && s->pack.has_down)
-        CCL_TRY(ccl_i_pack_apart(&s->pack, given, &found, err));
-    return found ? CCL_OK : ccl_i_pack_anywhere(&s->pack, given, err);
+        CCL_TRY(ccl_i_pack_apart(&s->pack, &found, err));
+    return found ? CCL_OK : ccl_i_pack_anywhere(&s->pack, 0, err);
 }
 
-ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, uint32_t given,
-                                   ccl_error_t *err) {
+ccl_status_t ccl_i_pack_by_servers(ccl_i_packing_t *p, double bound_s, ccl_error_t *err) {
     server_t s;
     double busiest_s = 0;
     if (!alike(p->cluster))
         return ccl_fail(err, CCL_INFEASIBLE, "packing: servers are not alike");
     ccl_status_t status = server_init(&s, p, err);
     if (status == CCL_OK)
-        status = pack_server(&s, given, err);
+        status = pack_server(&s, err);
     if (status == CCL_OK) {
         p->total = s.pack.total * p->cluster->nservers;
         for (uint32_t r = 0; r < p->n; r++)

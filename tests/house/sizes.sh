@@ -42,7 +42,6 @@ sim/setup.c:ccl_i_sim_run()	those of ccl_sim_program(), and the trial
 sim/setup.c:make_work	one loop over steps: each field follows from those before it
 synth/packing/channels.c:ccl_i_pack_channels()	edges with their number, lanes, rates: of a packing in the making
 synth/packing/least.c:ccl_i_pack_least()	hops, roots and directions of a packing, and its prices
-synth/packing/low.c:find_low()	a search, its bound, and the two things it says of what it finds
 synth/packing/run.c:ccl_i_pack_run()	what a synthesizer takes, and what was packed
 synth/packing/search.c:swap_trees()	hops, what is open, bounds: of a packing in the making
 synth/packing/split.c:ccl_i_pack_split()	capacities, units and roots of a packing

@@ -26,7 +26,8 @@ typedef struct made {
     bool in_parts;
 } made_t;
 
-static made_t make(const ccl_topology_t *topo, double bytes) {
+/* @param channels  given; 0: chosen. */
+static made_t make_with(const ccl_topology_t *topo, double bytes, uint32_t channels) {
     made_t made = {0};
     ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
     ccl_schedule_t *schedule = NULL;
@@ -40,6 +41,7 @@ static made_t make(const ccl_topology_t *topo, double bytes) {
     ccl_bound_t bound;
     ctx.work = &work;
     options.size_bytes = sim.size_bytes = bytes;
+    options.channels = channels;
     MUST(ccl_synthesize(&ctx, "packing", topo, NULL, want, &options, &schedule, e));
     made.runs = work.runs;
     made.ntransfers = schedule->ntransfers;
@@ -55,6 +57,10 @@ static made_t make(const ccl_topology_t *topo, double bytes) {
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);
     return made;
+}
+
+static made_t make(const ccl_topology_t *topo, double bytes) {
+    return make_with(topo, bytes, 0);
 }
 
 static void check(ccl_topology_t *topo, double bytes, double most, uint32_t most_transfers) {
@@ -102,6 +108,14 @@ START_TEST(few_thread_blocks) {
 }
 END_TEST
 
+/* Parts have as many connections as parts: who gives a number of channels gets that. */
+START_TEST(given_channels) {
+    ccl_topology_t *topo = cluster(4, 4, 37.5, H100);
+    ck_assert(!make_with(topo, 0x1p28, 2).in_parts);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Small sizes, and links alone where rails lose, go as before. */
 START_TEST(others) {
     ccl_topology_t *slow = cluster(4, 4, 37.5, H100), *whole = cluster(4, 4, 50, "");
@@ -126,6 +140,7 @@ int main(void) {
     tcase_add_test(tc, busy_inside);
     tcase_add_test(tc, a_dead_nic);
     tcase_add_test(tc, few_thread_blocks);
+    tcase_add_test(tc, given_channels);
     tcase_add_test(tc, others);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
