@@ -4,7 +4,7 @@
  * times as many. And what such comparisons need not hold.
  */
 #include "make/make.h"
-#include "search/compare/compare.h"
+#include "tests/search/events.h"
 #include "tests/topologies/topologies.h"
 
 typedef struct question {
@@ -24,29 +24,10 @@ START_TEST(test_events) {
     const question_t *q = &QUESTIONS[_i];
     const ccl_contender_t contender = {.name = q->contender,
                                        .library = strcmp(q->contender, "nccl") == 0};
-    ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *topo = topology(q->cluster);
-    ccl_collective_t *want = NULL;
-    ccl_comparison_t *made = NULL;
-    ccl_work_t work = {0};
-    ccl_ctx_t ctx = CCL_CTX_INIT;
-    ctx.threads = 1;
-    ctx.work = &work;
-    ccl_compare_options_t options = {.size = sizeof options,
-                                     .contenders = &contender,
-                                     .ncontenders = 1,
-                                     .sizes_bytes = &q->size_bytes,
-                                     .nsizes = 1,
-                                     .synth = CCL_SYNTH_OPTIONS_INIT,
-                                     .lower = CCL_LOWER_OPTIONS_INIT,
-                                     .sim = CCL_SIM_OPTIONS_INIT};
-    ck_assert_int_eq(ccl_collective_create(q->kind, topo->nranks, 1, 0, &want, &err), CCL_OK);
-    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &made, &err) == CCL_OK, "%s", err.text);
-    ck_assert_int_eq(made->cells[0].status, CCL_OK);
-    ck_assert_msg((double)work.events <= q->events, "%s at %.0f: %llu events, %.0f before",
-                  q->contender, q->size_bytes, (unsigned long long)work.events, q->before);
-    ccl_comparison_destroy(made);
-    ccl_collective_destroy(want);
+    uint64_t events = events_of(topo, q->kind, &contender, &q->size_bytes, 1);
+    ck_assert_msg((double)events <= q->events, "%s at %.0f: %llu events, %.0f before", q->contender,
+                  q->size_bytes, (unsigned long long)events, q->before);
     ccl_topology_destroy(topo);
 }
 END_TEST

@@ -3,7 +3,7 @@
  * for one synthesizer at two sizes. bench_synth_small counts the same on a hundred.
  */
 #include "bench/small_clusters.h"
-#include "search/compare/compare.h"
+#include "tests/search/events.h"
 #include "tests/topologies/topologies.h"
 
 typedef struct question {
@@ -34,28 +34,9 @@ START_TEST(test_events) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *topo = small_cluster(1, q->number, &err);
     ck_assert_msg(topo != NULL, "%s", err.text);
-    ccl_collective_t *want = NULL;
-    ccl_comparison_t *made = NULL;
-    ccl_work_t work = {0};
-    ccl_ctx_t ctx = CCL_CTX_INIT;
-    ctx.threads = 1;
-    ctx.work = &work;
-    ccl_compare_options_t options = {.size = sizeof options,
-                                     .contenders = &contender,
-                                     .ncontenders = 1,
-                                     .sizes_bytes = q->sizes,
-                                     .nsizes = 2,
-                                     .synth = CCL_SYNTH_OPTIONS_INIT,
-                                     .lower = CCL_LOWER_OPTIONS_INIT,
-                                     .sim = CCL_SIM_OPTIONS_INIT};
-    ck_assert_int_eq(ccl_collective_create(q->kind, topo->nranks, 1, 0, &want, &err), CCL_OK);
-    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &made, &err) == CCL_OK, "%s", err.text);
-    ck_assert_int_eq(made->cells[0].status, CCL_OK);
-    ck_assert_int_eq(made->cells[1].status, CCL_OK);
-    ck_assert_msg((double)work.events <= q->events, "%s on small-%u: %llu events, %.0f before",
-                  q->synthesizer, q->number, (unsigned long long)work.events, q->before);
-    ccl_comparison_destroy(made);
-    ccl_collective_destroy(want);
+    uint64_t events = events_of(topo, q->kind, &contender, q->sizes, 2);
+    ck_assert_msg((double)events <= q->events, "%s on small-%u: %llu events, %.0f before",
+                  q->synthesizer, q->number, (unsigned long long)events, q->before);
     ccl_topology_destroy(topo);
 }
 END_TEST

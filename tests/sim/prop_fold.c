@@ -16,8 +16,9 @@ static void check_folded(const ccl_topology_t *topo, ccl_routes_t *routes,
                          const char *what) {
     for (uint32_t g = 0; g < 3; g++) {
         uint64_t events = totals.events, full = totals.full_events;
-        if (check_same((steady_t){topo, routes, program, size_bytes, batches, (ccl_granularity_t)g},
-                       what, &totals) > 0)
+        if (check_same(
+                (setting_t){topo, routes, program, size_bytes, batches, (ccl_granularity_t)g, 0},
+                what, &totals) > 0)
             continue; /* skipped, or blocked */
         unskipped++;
         folded += 2 * (totals.events - events) <= totals.full_events - full;
@@ -100,8 +101,8 @@ START_TEST(test_switches) {
         random_switch_routes = NULL;
         with += program->ngroups > 0;
         for (uint32_t g = 0; g < 3; g++)
-            check_same((steady_t){topo, routes, program, 3e5, 3, (ccl_granularity_t)g}, "switches",
-                       &apart);
+            check_same((setting_t){topo, routes, program, 3e5, 3, (ccl_granularity_t)g, 0},
+                       "switches", &apart);
         halved += program->ngroups > 0 && 2 * apart.events <= apart.full_events;
         ccl_program_destroy(program);
         ccl_routes_destroy(routes);

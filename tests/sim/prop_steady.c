@@ -29,9 +29,9 @@ static void check_random(int shard, bool switches, totals_t *totals) {
         for (uint32_t g = 0; g < 3; g++) {
             snprintf(what, sizeof what, "random %d.%u granularity %u", shard, k, g);
             if (!switches || program->ngroups)
-                check_same((steady_t){topo, routes, program,
-                                      1e5 * batches * (0.5 + ccl_rng_unit(&rng)), batches,
-                                      (ccl_granularity_t)g},
+                check_same((setting_t){topo, routes, program,
+                                       1e5 * batches * (0.5 + ccl_rng_unit(&rng)), batches,
+                                       (ccl_granularity_t)g, 0},
                            what, totals);
         }
         ccl_program_destroy(program);
@@ -83,7 +83,7 @@ START_TEST(test_incommensurate) {
     for (uint32_t batches = 64; batches <= 4096; batches *= 4)
         for (uint32_t g = 0; g < 3; g += 1)
             check_same(
-                (steady_t){topo, routes, program, 4e4 * batches, batches, (ccl_granularity_t)g},
+                (setting_t){topo, routes, program, 4e4 * batches, batches, (ccl_granularity_t)g, 0},
                 "incommensurate", &totals);
     ck_assert_uint_eq(totals.cases, 12);
     ccl_program_destroy(program);
@@ -112,8 +112,9 @@ START_TEST(test_nearly_periodic) {
         totals_t totals = {0};
         ccl_program_t *program = small_program(rows[i].program, topo->nranks, "Simple", NULL);
         for (uint32_t g = 0; g < 3; g++)
-            check_same((steady_t){topo, routes, program, 4e6 * 1000, 1000, (ccl_granularity_t)g},
-                       rows[i].program, &totals);
+            check_same(
+                (setting_t){topo, routes, program, 4e6 * 1000, 1000, (ccl_granularity_t)g, 0},
+                rows[i].program, &totals);
         ck_assert_uint_eq(totals.cases, 3);
         ccl_program_destroy(program);
         ccl_routes_destroy(routes);
@@ -142,9 +143,9 @@ START_TEST(test_running_ahead) {
         ccl_program_t *program = small_program(programs[k], topo->nranks, "Simple", NULL);
         for (uint32_t batches = 4; batches <= 1024; batches *= 4)
             for (uint32_t g = 0; g < 3; g++)
-                check_same(
-                    (steady_t){topo, routes, program, 4e6 * batches, batches, (ccl_granularity_t)g},
-                    programs[k], &totals);
+                check_same((setting_t){topo, routes, program, 4e6 * batches, batches,
+                                       (ccl_granularity_t)g, 0},
+                           programs[k], &totals);
         ccl_program_destroy(program);
     }
     ck_assert_uint_ge(totals.skipped, 30);

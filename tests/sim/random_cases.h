@@ -1,4 +1,5 @@
-/* Random clusters and programs, small and awkward, for the property tests of sim. */
+/* Random clusters and programs, small and awkward, for the property tests of sim; how one is run.
+ */
 #ifndef CCL_TESTS_SIM_RANDOM_CASES_H
 #define CCL_TESTS_SIM_RANDOM_CASES_H
 
@@ -546,6 +547,26 @@ static inline ccl_program_t *random_copied_program(ccl_rng_t *rng, uint32_t n, u
 
 static inline ccl_program_t *random_program(ccl_rng_t *rng, uint32_t n, const char *proto) {
     return random_copied_program(rng, n, 1, proto);
+}
+
+/** A program, and how it is run. */
+typedef struct setting {
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    const ccl_program_t *program;
+    double size_bytes;
+    uint32_t batches;
+    ccl_granularity_t granularity;
+    ccl_sharing_t sharing;
+} setting_t;
+
+static inline ccl_sim_options_t options_of(const setting_t *s) {
+    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    options.size_bytes = s->size_bytes;
+    options.batches = s->batches;
+    options.granularity = s->granularity;
+    options.sharing = s->sharing;
+    return options;
 }
 
 #endif

@@ -14,22 +14,9 @@ static inline double apart(double a, double b) {
     return fabs(a - b) / fmax(fmax(fabs(a), fabs(b)), 1e-300);
 }
 
-typedef struct setting {
-    const ccl_topology_t *topo;
-    ccl_routes_t *routes;
-    const ccl_program_t *program;
-    double size_bytes;
-    uint32_t batches;
-    ccl_granularity_t granularity;
-    ccl_sharing_t sharing;
-} setting_t;
-
 static inline void naive(const setting_t *s, double scale, naive_result_t *out) {
-    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
-    options.size_bytes = s->size_bytes * scale;
-    options.batches = s->batches;
-    options.granularity = s->granularity;
-    options.sharing = s->sharing;
+    ccl_sim_options_t options = options_of(s);
+    options.size_bytes *= scale;
     naive_program(s->topo, s->routes, s->program, &options, out);
 }
 
@@ -92,14 +79,10 @@ static inline double worst(const setting_t *s, const ccl_sim_result_t *got,
 }
 
 static inline void compare(const setting_t *s, const char *what, tally_t *tally) {
-    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+    const ccl_sim_options_t options = options_of(s);
     ccl_sim_result_t *got = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     naive_result_t want;
-    options.size_bytes = s->size_bytes;
-    options.batches = s->batches;
-    options.granularity = s->granularity;
-    options.sharing = s->sharing;
     naive(s, 1, &want);
     ccl_status_t status =
         ccl_sim_program(NULL, s->topo, s->routes, s->program, &options, &got, &err);

@@ -5,29 +5,17 @@
 #include <check.h>
 #include <math.h>
 
-#include "sim/sim.h"
+#include "tests/sim/random_cases.h"
 
 typedef struct totals {
     uint32_t cases, skipped;
     uint64_t events, full_events;
 } totals_t;
 
-typedef struct steady {
-    const ccl_topology_t *topo;
-    ccl_routes_t *routes;
-    const ccl_program_t *program;
-    double size_bytes;
-    uint32_t batches;
-    ccl_granularity_t granularity;
-} steady_t;
-
-static inline ccl_sim_result_t *simulate(const steady_t *run, bool in_full, const char *what) {
-    ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
+static inline ccl_sim_result_t *simulate(const setting_t *run, bool in_full, const char *what) {
+    ccl_sim_options_t options = options_of(run);
     ccl_sim_result_t *result = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    options.size_bytes = run->size_bytes;
-    options.batches = run->batches;
-    options.granularity = run->granularity;
     options.no_skip = options.no_fold = in_full;
     options.step_times = true;
     ccl_status_t status =
@@ -54,7 +42,7 @@ static inline void check_use(const ccl_tb_use_t *a, const ccl_tb_use_t *b, const
 }
 
 /** Returns the micro-batches skipped; UINT64_MAX: the program blocks. */
-static inline uint64_t check_same(steady_t run, const char *what, totals_t *totals) {
+static inline uint64_t check_same(setting_t run, const char *what, totals_t *totals) {
     const ccl_program_t *program = run.program;
     ccl_sim_result_t *full = simulate(&run, true, what);
     ccl_sim_result_t *fast = simulate(&run, false, what);

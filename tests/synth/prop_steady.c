@@ -66,8 +66,8 @@ START_TEST(test_baseline) {
         uint32_t batches = baselines[_i].batches;
         double size_bytes = 1e6 * batches;
         uint64_t skipped = check_same(
-            (steady_t){m.topo, m.routes, m.program, size_bytes, batches, (ccl_granularity_t)g}, why,
-            &totals);
+            (setting_t){m.topo, m.routes, m.program, size_bytes, batches, (ccl_granularity_t)g, 0},
+            why, &totals);
         if (g == CCL_GRANULARITY_TASK)
             continue;
         ck_assert_msg(skipped != UINT64_MAX && skipped >= batches / 2,
@@ -99,8 +99,8 @@ START_TEST(test_alike) {
     made_t m = make(alike[_i].topology, alike[_i].synth, alike[_i].kind, "alike");
     totals_t totals = {0};
     /* One micro-batch: what blocks of these rings do later depends on the last digit of a size. */
-    check_same((steady_t){m.topo, m.routes, m.program, 1e8, 1, CCL_GRANULARITY_ALGORITHM}, "alike",
-               &totals);
+    check_same((setting_t){m.topo, m.routes, m.program, 1e8, 1, CCL_GRANULARITY_ALGORITHM, 0},
+               "alike", &totals);
     ck_assert_msg(totals.events * alike[_i].kinds <= totals.full_events,
                   "%s on %s: %llu events, in full %llu", alike[_i].synth, alike[_i].topology,
                   (unsigned long long)totals.events, (unsigned long long)totals.full_events);
