@@ -13,6 +13,11 @@
 
 #include "sim/sim.h"
 
+/* Sanitized tests are built without optimisation; here they would spend their time. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O1")
+#endif
+
 /* ---------------------------------------------------------------- rates */
 
 /** A route as resources: link l is resource l, group g is nlinks + g, the reductions of device d

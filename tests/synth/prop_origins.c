@@ -80,12 +80,12 @@ static uint32_t check_cluster(const char *name) {
 
 START_TEST(all_say) {
     uint32_t tried = 0;
-    for (size_t i = SANITIZED; i < CCL_ARRAY_LEN(sample) && !nightly(); i++)
+    for (size_t i = SANITIZED; i < CCL_ARRAY_LEN(sample) - SANITIZED && !nightly(); i++)
         tried += check_cluster(sample[i]);
     for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name && nightly();
          entry++)
         tried += check_cluster(entry->name);
-    ck_assert_uint_gt(tried, nightly() ? 200 : SANITIZED ? 25 : 40);
+    ck_assert_uint_gt(tried, nightly() ? 200 : SANITIZED ? 12 : 40);
 }
 END_TEST
 

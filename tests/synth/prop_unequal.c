@@ -79,6 +79,8 @@ static void check(ccl_topology_t *topo, double bytes, double most, uint32_t most
 START_TEST(a_slow_server) {
     check(cluster(4, 4, 37.5, H100), 0x1p28, 1.025, 1200);
     check(cluster(4, 4, 43.75, H100), 0x1p28, 1.022, 3480);
+    if (SANITIZED) /* larger ones, no other code */
+        return;
     check(cluster(8, 8, 37.5, H100), 0x1p28, 1.08, 7056); /* pieces of whole rails */
     check(cluster(5, 4, 37.5, ""), 0x1p28, 1.01, 5320);   /* 8 and 3; exact are 13 and 5 */
 }
@@ -137,11 +139,13 @@ int main(void) {
     TCase *tc = tcase_create("unequal");
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, a_slow_server);
-    tcase_add_test(tc, busy_inside);
+    if (!SANITIZED)
+        tcase_add_test(tc, busy_inside);
     tcase_add_test(tc, a_dead_nic);
     tcase_add_test(tc, few_thread_blocks);
     tcase_add_test(tc, given_channels);
-    tcase_add_test(tc, others);
+    if (!SANITIZED)
+        tcase_add_test(tc, others);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

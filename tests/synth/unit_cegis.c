@@ -290,7 +290,7 @@ START_TEST(test_one_second) {
 END_TEST
 
 START_TEST(test_same_bytes) {
-    ccl_topology_t *topo = topology("heteccl-v100-4x2+8");
+    ccl_topology_t *topo = topology(SANITIZED ? "heteccl-v100-4+8" : "heteccl-v100-4x2+8");
     ccl_text_t text[3] = {{0}, {0}, {0}};
     for (uint64_t i = 0; i < 3; i++) {
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;

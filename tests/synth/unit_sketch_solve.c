@@ -493,7 +493,8 @@ int main(void) {
     tcase_add_test(tcase, test_cache);
     tcase_add_test(tcase, test_cache_dir);
     tcase_add_test(tcase, test_same_with_cache);
-    tcase_add_loop_test(tcase, test_quality, 0, (int)CCL_ARRAY_LEN(QUALITY));
+    if (!SANITIZED) /* times alone */
+        tcase_add_loop_test(tcase, test_quality, 0, (int)CCL_ARRAY_LEN(QUALITY));
     tcase_add_test(tcase, test_without_shapes);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
