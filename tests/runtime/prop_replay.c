@@ -12,7 +12,7 @@
    every change. The address sanitizer is four times as slow, and children start slowly there. */
 enum { PROGRAMS = 1400 };
 #ifdef __SANITIZE_ADDRESS__
-enum { DAILY_PROGRAMS = 50, IN_PROCESSES = 4, OFTEN = 5 };
+enum { DAILY_PROGRAMS = 100, IN_PROCESSES = 4, OFTEN = 1 };
 #else
 enum { DAILY_PROGRAMS = PROGRAMS / 3, IN_PROCESSES = 40, OFTEN = 30 };
 #endif

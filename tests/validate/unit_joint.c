@@ -264,6 +264,8 @@ static void distort(const ccl_topology_t *topo, ccl_measured_run_t *runs) {
 
 /* A profile fitted to every second size, read back, says of the others what the fit said. */
 START_TEST(test_curves) {
+    if (SANITIZED) /* errors alone, of fits as the next one's */
+        return;
     ccl_topology_t *topo = part("dgx-h100*2", 16);
     ccl_measured_run_t runs[2];
     distort(topo, runs);
@@ -292,10 +294,22 @@ START_TEST(test_curves) {
     ck_assert_double_lt(c->held.median, c->held_constants.median);
     ccl_measured_validation_destroy(v);
     ccl_calibration_destroy(c);
-    /* Of a collective that was not measured, the constants are all there is. */
-    options.hold_out = CCL_HOLD_OUT_NONE;
-    OK(ccl_calibrate(NULL, sources, 1, &options, &c, &err));
     ccl_profile_destroy(profile);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Of a collective that was not measured, the constants are all there is. */
+START_TEST(test_not_measured) {
+    ccl_topology_t *topo = part("dgx-h100*2", 16);
+    ccl_measured_run_t runs[2];
+    distort(topo, runs);
+    const ccl_measured_source_t sources[2] = {source_of(topo, &runs[0]), source_of(topo, &runs[1])};
+    ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    ccl_calibration_t *c = NULL;
+    ccl_profile_t *profile = NULL;
+    ccl_measured_validation_t *v = NULL;
+    OK(ccl_calibrate(NULL, sources, 1, &options, &c, &err));
     OK(ccl_profile_read_text("one", c->profile, strlen(c->profile), &profile, &err));
     OK(ccl_validate_measured(NULL, &sources[1], 1, profile, &options, &v, &err));
     ck_assert_uint_eq(v->ncurved, 0);
@@ -308,4 +322,4 @@ START_TEST(test_curves) {
 }
 END_TEST
 
-RUN_TESTS(test_hidden, test_curves)
+RUN_TESTS(test_hidden, test_curves, test_not_measured)
