@@ -279,14 +279,14 @@ int ccl_cli_main(int argc, char **argv) {
     cli.argc = argc;
     cli.argv = argv;
     ccl_i_args_init(&cli.args);
-    status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
+    status = ccl_i_plugins_load(command, argc - 1 - words, argv + 1 + words, &err);
+    if (status == CCL_OK)
+        status = ccl_i_options_parse(command, argc - 1 - words, argv + 1 + words, &cli.args, &err);
     if (status == CCL_OK && cli.args.help) {
         ccl_i_args_fini(&cli.args);
         ccl_i_help_command(command, &text);
         return print(&text);
     }
-    if (status == CCL_OK)
-        status = ccl_i_plugins_load(command, &cli.args, &err);
     if (status == CCL_OK) {
         ccl_i_terminal_open(&cli);
         set_style(&cli, command);

@@ -509,8 +509,11 @@ ccl_status_t ccl_i_document_fits(const ccl_i_document_t *document, const char *p
 
 /* ---------------------------------------------------------------- contenders.c */
 
-/** The plugins of CCLLAB_PLUGINS and of --plugin, where the command takes them. */
-ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args_t *args,
+/** No option of an added synthesizer has the name of one of the command line's own (options.c). */
+ccl_status_t ccl_i_check_added(ccl_error_t *err);
+/** The plugins of CCLLAB_PLUGINS and of --plugin, where the command takes them; before its options
+    are parsed, since plugins add some. */
+ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, int argc, char **argv,
                                 ccl_error_t *err);
 /** Every name of --with is a synthesizer or stock software. */
 ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl_error_t *err);

@@ -20,7 +20,18 @@ static ccl_status_t load_listed(const char *list, ccl_error_t *err) {
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args_t *args,
+/* What stands behind --plugin in word i; NULL: it is another word. */
+static const char *plugin_at(int argc, char **argv, int i) {
+    static const char option[] = "--plugin";
+    size_t len = sizeof option - 1;
+    if (strncmp(argv[i], option, len) != 0)
+        return NULL;
+    if (argv[i][len] == '=')
+        return argv[i] + len + 1;
+    return argv[i][len] == '\0' && i + 1 < argc ? argv[i + 1] : NULL;
+}
+
+ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, int argc, char **argv,
                                 ccl_error_t *err) {
     bool takes = false;
     for (size_t i = 0; command->accepts[i]; i++)
@@ -28,9 +39,12 @@ ccl_status_t ccl_i_plugins_load(const ccl_i_command_t *command, const ccl_i_args
     if (!takes)
         return CCL_OK;
     CCL_TRY(load_listed(getenv("CCLLAB_PLUGINS"), err));
-    for (size_t i = 0; i < args->plugins.n; i++)
-        CCL_TRY(ccl_plugin_load(args->plugins.items[i], err));
-    return CCL_OK;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *path = plugin_at(argc, argv, i);
+        if (path)
+            CCL_TRY(ccl_plugin_load(path, err));
+    }
+    return ccl_i_check_added(err);
 }
 
 ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl_error_t *err) {

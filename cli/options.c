@@ -534,6 +534,19 @@ bool ccl_i_known_elsewhere(const char *name) {
     return false;
 }
 
+ccl_status_t ccl_i_check_added(ccl_error_t *err) {
+    for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops; ops++) {
+        for (uint32_t t = 0; *ccl_synth_version(*ops) && (*ops)->options && (*ops)->options[t]; t++)
+            for (const ccl_option_t *o = (*ops)->options[t]; o->name; o++)
+                for (size_t i = 0; i < CCL_ARRAY_LEN(options); i++)
+                    if (spelled(options[i].name, o->name))
+                        return ccl_fail(err, CCL_ERR_INPUT,
+                                        "synthesizer %s: --%s is an option of ccllab's",
+                                        (*ops)->name, o->name);
+    }
+    return CCL_OK;
+}
+
 bool ccl_i_value_is_optional(const ccl_i_option_entry_t *e) {
     return e->own && e->own->kind == KIND_TEXT_OR_NONE;
 }

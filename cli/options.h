@@ -29,7 +29,7 @@ typedef struct ccl_i_own_option {
     const char *const *words; /* of choices */
 } ccl_i_own_option_t;
 
-enum { CCL_I_MOST_OPTIONS = 160 /* of one command */ };
+enum { CCL_I_MOST_OPTIONS = 160 + CCL_SYNTH_OWN_OPTIONS /* of one command */ };
 
 /** An option of a command: the command line's own, or of a table, whose members stand at `base`. */
 typedef struct ccl_i_option_entry {

@@ -5,6 +5,25 @@
 
 #define MOST_CHANNELS 8
 
+/* Options of its own; what nobody gives is 0. */
+typedef struct own {
+    uint32_t right;
+} own_t;
+
+static const ccl_option_t table[] = {
+    {.name = "biring-right",
+     .type = CCL_OPTION_COUNT,
+     .offset = offsetof(own_t, right),
+     .value = "N",
+     .min = 1,
+     .doc = "GPUs that a shard reaches to the right, the others to the left",
+     .otherwise = "half of them",
+     .knob = "biring_right",
+     .knob_max = 1024},
+    {.name = NULL},
+};
+static const ccl_option_t *const tables[] = {table, NULL};
+
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     if (want->kind != CCL_ALLGATHER) {
         *why = "both ways around carry the same data to all ranks: AllGather only";
@@ -29,13 +48,15 @@ static ccl_status_t check_routes(ccl_routes_t *routes, uint32_t n, ccl_error_t *
     return CCL_OK;
 }
 
-/* Every shard goes halfway around to the right and halfway to the left, a part of it per channel.
+/* Every shard goes some way around to the right and the rest to the left, a part of it per channel.
  */
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
                                ccl_error_t *err) {
     uint32_t n = topo->nranks, channels = options->channels ? options->channels : MOST_CHANNELS;
+    const own_t *own = ccl_synth_own(options, "biring");
+    uint32_t to_right = own->right == 0 ? n / 2 : own->right < n ? own->right : n - 1;
     ccl_collective_t *coll = NULL;
     (void)ctx;
     CCL_TRY(check_routes(routes, n, err));
@@ -46,8 +67,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         return ccl_fail_nomem(err);
     for (uint32_t root = 0; root < n; root++) {
         for (uint32_t hop = 0; hop < n - 1; hop++) {
-            bool right = hop < n / 2;
-            uint32_t step = right ? hop : hop - n / 2;
+            bool right = hop < to_right;
+            uint32_t step = right ? hop : hop - to_right;
             uint32_t src = right ? root + step : root + n - step;
             uint32_t dst = right ? src + 1 : src + n - 1;
             for (uint32_t c = 0; c < channels; c++) {
@@ -70,6 +91,7 @@ static const ccl_synth_ops_t biring = {
     .source = "docs/howto/add-a-synthesizer.md",
     .supports = supports,
     .synthesize = synthesize,
+    .options = tables,
 };
 
 CCL_PLUGIN(biring);

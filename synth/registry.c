@@ -13,7 +13,9 @@ enum { BUILT_IN = 0 CCL_I_SYNTH_MAP(COUNT_ONE), MOST_ADDED = 16 };
 static struct {
     const ccl_synth_ops_t *all[BUILT_IN + MOST_ADDED + 1];
     struct {
-        const ccl_synth_ops_t *ops;
+        const ccl_synth_ops_t *given, *ops; /* ops: in `all` */
+        ccl_synth_ops_t copy;               /* with options: their places are others */
+        ccl_i_own_t own;
         char version[24];
     } added[MOST_ADDED];
     uint32_t nadded;
@@ -37,9 +39,16 @@ const ccl_synth_ops_t *ccl_synth_find(const char *name) {
 
 const char *ccl_synth_version(const ccl_synth_ops_t *ops) {
     for (uint32_t i = 0; i < registry.nadded; i++)
-        if (registry.added[i].ops == ops)
+        if (registry.added[i].ops == ops || registry.added[i].given == ops)
             return registry.added[i].version;
     return "";
+}
+
+const void *ccl_synth_own(const ccl_synth_options_t *options, const char *name) {
+    for (uint32_t i = 0; i < registry.nadded; i++)
+        if (registry.added[i].own.options && strcmp(registry.added[i].ops->name, name) == 0)
+            return (const char *)options->own + registry.added[i].own.from;
+    return NULL;
 }
 
 static bool has_able_switch(const ccl_topology_t *topo) {
@@ -71,10 +80,6 @@ static ccl_status_t check_ops(const ccl_synth_ops_t *ops, ccl_error_t *err) {
         return ccl_fail(err, CCL_ERR_INPUT,
                         "synthesizer %s lacks summary, source, supports() or synthesize()",
                         ops->name);
-    if (ops->options)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "synthesizer %s has options of its own, which only built-in ones can have",
-                        ops->name);
     if (ccl_synth_find(ops->name))
         return ccl_fail(err, CCL_ERR_INPUT, "there is a synthesizer %s already", ops->name);
     if (registry.nadded == MOST_ADDED)
@@ -82,14 +87,36 @@ static ccl_status_t check_ops(const ccl_synth_ops_t *ops, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* With options of its own a copy, whose tables say where they are. */
+static ccl_status_t place(const ccl_synth_ops_t **ops, ccl_error_t *err) {
+    uint32_t n = registry.nadded;
+    ccl_i_own_t used = n ? registry.added[n - 1].own : (ccl_i_own_t){0}, own;
+    for (uint32_t i = 0; i + 1 < n; i++)
+        used.options += registry.added[i].own.options;
+    CCL_TRY(ccl_i_own_check(*ops, used, &own, err));
+    registry.added[n].own = own;
+    if (own.options == 0)
+        return CCL_OK;
+    const ccl_option_t *const *tables = ccl_i_own_place(*ops, &own);
+    if (!tables)
+        return ccl_fail_nomem(err);
+    registry.added[n].copy = **ops;
+    registry.added[n].copy.options = tables;
+    *ops = &registry.added[n].copy;
+    return CCL_OK;
+}
+
 ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err) {
+    const ccl_synth_ops_t *given = ops;
     for (uint32_t i = 0; i < registry.nadded; i++)
-        if (registry.added[i].ops == ops)
+        if (registry.added[i].given == ops)
             return CCL_OK;
     CCL_TRY(check_ops(ops, err));
     if (!version || !*version || strlen(version) >= sizeof registry.added->version)
         return ccl_fail(err, CCL_ERR_INPUT, "a version has 1 to %zu characters",
                         sizeof registry.added->version - 1);
+    CCL_TRY(place(&ops, err));
+    registry.added[registry.nadded].given = given;
     registry.added[registry.nadded].ops = ops;
     snprintf(registry.added[registry.nadded++].version, sizeof registry.added->version, "%s",
              version);

@@ -34,4 +34,19 @@
 CCL_I_SYNTH_MAP(CCL_I_SYNTH_DECLARE)
 #undef CCL_I_SYNTH_DECLARE
 
+/** Options of an added synthesizer: their bytes in ccl_synth_options_t.own, and how many. */
+typedef struct ccl_i_own {
+    size_t from, bytes;
+    uint32_t tables, options;
+} ccl_i_own_t;
+/**
+ * @param used  by those added before: `from` and `bytes` of the last, `options` of all.
+ * @retval CCL_ERR_INPUT  a row cannot be, or there is no room.
+ */
+ccl_status_t ccl_i_own_check(const ccl_synth_ops_t *ops, ccl_i_own_t used, ccl_i_own_t *own,
+                             ccl_error_t *err);
+/** Its tables by their places in ccl_synth_options_t, for the rest of the process; NULL: no memory.
+ */
+const ccl_option_t *const *ccl_i_own_place(const ccl_synth_ops_t *ops, const ccl_i_own_t *own);
+
 #endif

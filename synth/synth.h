@@ -159,6 +159,9 @@ ccl_status_t ccl_c2c_load(const ccl_topology_t *topo, ccl_routes_t *routes,
 ccl_status_t ccl_c2c_clusters(const ccl_topology_t *topo, uint32_t clusters, uint32_t *of_out,
                               bool *border_out, uint32_t *nclusters_out, ccl_error_t *err);
 
+/** Of the options of all added synthesizers together: most of them, and room for their values. */
+enum { CCL_SYNTH_OWN_OPTIONS = 32, CCL_SYNTH_OWN = 64 };
+
 typedef struct ccl_synth_options {
     size_t size;
     double size_bytes;      /**< message size the schedule is for; 0: any */
@@ -186,6 +189,7 @@ typedef struct ccl_synth_options {
     const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster: blocks
                                      keep its ways where that costs at most 1 %; NULL: none.
                                      Borrowed; may be shared by threads */
+    double own[CCL_SYNTH_OWN]; /**< what added synthesizers declare: ccl_synth_own() */
 } ccl_synth_options_t;
 /** The defaults. */
 #define CCL_SYNTH_OPTIONS_INIT                                                                     \
@@ -221,7 +225,10 @@ typedef struct ccl_synth_ops {
         (a late GPU): they have it only where it is named. */
     bool by_name;
     /** Tables of the options that it looks at besides the common ones, by their place in
-        ccl_synth_options_t; ends with NULL. NULL: none. A table may be several synthesizers'. */
+        ccl_synth_options_t; ends with NULL. NULL: none. A table may be several synthesizers'. Of an
+        added one: by their place in a struct of its own, which ccl_synth_own() returns; names begin
+        with that of the synthesizer, "biring-right", knobs are the same with _ for -, files are
+        not possible, and what nobody gives is 0. */
     const ccl_option_t *const *options;
     /** How its schedules are lowered and run where nobody says otherwise (ccl_way_choose); NULL:
         step order, a block per connection, algorithm level. */
@@ -244,14 +251,20 @@ const ccl_synth_ops_t *ccl_synth_find(const char *name);
  * Call it before other functions of the library run in other threads. One that is there already is
  * left as it is.
  *
- * @param ops      borrowed to the end of the process; without `options`.
+ * @param ops      borrowed to the end of the process, with its tables; ccl_synth_find() returns a
+ *                 copy where it has options.
  * @param version  changes whenever its schedules may change: the notebook keeps points by it; 1 to
  *                 23 characters; copied.
- * @retval CCL_ERR_INPUT  it lacks something, or its name is taken.
+ * @retval CCL_ERR_INPUT  it lacks something, its name is taken, or a row of its tables cannot be.
  */
 ccl_status_t ccl_synth_register(const ccl_synth_ops_t *ops, const char *version, ccl_error_t *err);
 /** Its version; "" where it is built in. Lives to the end of the process. */
 const char *ccl_synth_version(const ccl_synth_ops_t *ops);
+/**
+ * The options of an added synthesizer by its name: the struct that its tables describe, as far as
+ * the last of their members; inside `options`. NULL: it has none.
+ */
+const void *ccl_synth_own(const ccl_synth_options_t *options, const char *name);
 
 /** Whether comparisons over all synthesizers have it on a cluster (by_name, in_switch). */
 bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo);

@@ -9,8 +9,9 @@
 
 CCL_BEGIN_DECLS
 
-/** Most options of synthesizers, without the common ones, that the tuner can have. */
-enum { CCL_KNOBS_OWN = 32 };
+/** Most options of synthesizers, without the common ones, that the tuner can have: 32 of built-in
+    ones, and all of added ones. */
+enum { CCL_KNOBS_OWN = 32 + CCL_SYNTH_OWN_OPTIONS };
 /**
  * What can be tuned; docs/tuning.md says what each is. Those of synthesizers come from their tables
  * of options (ccl_synth_option_table), in that order; so do those of lowering and of a run.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Plugins: the guide's biring in synth, compare, tune and algos, from --plugin and from CCLLAB_PLUGINS; the lab notebook keeps points
 # of one build of a plugin apart from those of another; files that are no plugins get one line and their exit code.
+# Its own option is on the command line, in help, knobs and settings.
 # Usage: cli_synth_plugins.sh PROGRAM SOURCE_DIR
 set -eu
 ccllab=$1
@@ -45,6 +46,43 @@ first=$(tune biring)
 sed 's/half the steps/half of the steps/' "$source/examples/biring.c" | object other
 [ "$(tune other)" = $((2 * first)) ] || say "tune: points of another build of a plugin are taken"
 
+# Its option: in help where the plugin is, before and behind it, in range; other schedules, and other points of the notebook.
+"$ccllab" compare --plugin "$dir/biring.so" --help >"$dir/out" || say "help: $?"
+grep -q '^options of biring:$' "$dir/out" && grep -q '^ *--biring-right N ' "$dir/out" || say "help lacks its option"
+CCLLAB_PLUGINS="$dir/biring.so" "$ccllab" synth --help | grep -q -- --biring-right || say "CCLLAB_PLUGINS: help lacks its option"
+"$ccllab" compare --help >"$dir/out"
+! grep -q biring "$dir/out" || say "help has the option without the plugin"
+steps() { # options
+    "$ccllab" synth "$@" -t "$cluster" -c allgather --with biring -o "$dir/made.json" >/dev/null || say "synth $*: $?"
+    "$ccllab" verify "$dir/made.json" >/dev/null || say "synth $*: wrong"
+    sed -n 's/^ *\[[0-9]*, [0-9]*, [0-9]*, \([0-9]*\), .*$/\1/p' "$dir/made.json" | sort -n | tail -n 1
+}
+[ "$(steps --plugin "$dir/biring.so")" = 1 ] || say "synth: not two steps"
+[ "$(steps --plugin "$dir/biring.so" --biring-right 3)" = 2 ] || say "--biring-right 3: not three steps"
+[ "$(steps --biring-right=3 --plugin="$dir/biring.so")" = 2 ] || say "--biring-right before --plugin: not three steps"
+wrong() { # pattern, options
+    pattern=$1
+    shift
+    if "$ccllab" compare "$@" -t "$cluster" -c allgather --sizes 1M >"$dir/out" 2>&1; then say "$*: is taken"; fi
+    grep -q -- "$pattern" "$dir/out" || say "$*: $(cat "$dir/out")"
+}
+wrong 'option --biring-right wants a whole number from 1 to 4294967294, not "0"' --plugin "$dir/biring.so" --biring-right 0
+wrong 'unknown option --biring-rigt, did you mean --biring-right?' --plugin "$dir/biring.so" --biring-rigt 1
+wrong 'unknown option --biring-right ' --biring-right 1
+settings() { # options of a comparison whose points are kept
+    "$ccllab" compare --plugin "$dir/biring.so" -t "$cluster" -c allgather --sizes 1M --with biring --notebook "$dir/own.db" "$@" --csv >/dev/null ||
+        say "compare $*: $?"
+    "$ccllab" notebook query "SELECT count(DISTINCT settings) FROM point" --notebook "$dir/own.db" --csv | tail -n 1
+}
+[ "$(settings)" = 1 ] || say "notebook: not one point"
+[ "$(settings --biring-right 2)" = 2 ] || say "notebook: a point with the option is the one without"
+[ "$(settings --biring-right 2)" = 2 ] || say "notebook: a point with the option is made again"
+"$ccllab" tune --plugin "$dir/biring.so" -t "$cluster" -c allgather --sizes 1M -k with=biring -k channels=1 -k biring_right=1,3 --strategy grid \
+    --budget 100runs --notebook "$dir/own.db" --json >"$dir/tuned.json" || say "tune: $?"
+grep -q '"biring_right"' "$dir/tuned.json" || say "tune: its knob is not in the report"
+"$ccllab" notebook query "SELECT DISTINCT settings FROM point" --notebook "$dir/own.db" >"$dir/out"
+grep -q '"biring_right":3' "$dir/out" || say "tune: its knob is not in the notebook"
+
 # What is refused: exit code, one line.
 refused() { # exit code, pattern, plugin
     code=0
@@ -75,6 +113,12 @@ variant named 's/= "biring"/= "Bi ring"/'
 refused 2 "named.so: a synthesizer's name has 1 to 31 characters" "$dir/named.so"
 variant half '/\.synthesize = /d'
 refused 2 'half.so: synthesizer biring lacks summary, source, supports() or synthesize()' "$dir/half.so"
+variant prefix 's/"biring-right"/"right"/'
+refused 2 'prefix.so: synthesizer biring: the name of option --right is not biring-' "$dir/prefix.so"
+variant knob 's/"biring_right"/"right"/'
+refused 2 'knob.so: synthesizer biring: option --biring-right wants its own name with _ for - (knob)' "$dir/knob.so"
+variant line 's/= "biring"/= "with"/; s/"biring-right"/"with-ccl"/; s/"biring_right"/"with_ccl"/'
+refused 2 "synthesizer with: --with-ccl is an option of ccllab's" "$dir/line.so"
 if CCLLAB_PLUGINS="$dir/taken.so" "$ccllab" algos >/dev/null 2>"$dir/err"; then say "CCLLAB_PLUGINS: what is refused passes"; fi
 grep -q 'taken.so: ' "$dir/err" || say "CCLLAB_PLUGINS: $(cat "$dir/err")"
 CCLLAB_PLUGINS="$dir/taken.so" "$ccllab" topology list >/dev/null || say "a command without synthesizers loads plugins"

@@ -248,6 +248,8 @@ static void sound(const ccl_option_t *table, const ccl_option_t *o) {
 START_TEST(test_sound) {
     const ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
     each(sound);
+    /* There is room for all that synthesizers can add. */
+    ck_assert_ptr_null(ccl_knob_option((ccl_knob_t)(CCL_KNOB_ORDER - CCL_SYNTH_OWN_OPTIONS)));
     /* Without options all is automatic. */
     for (uint32_t t = 0; ccl_synth_option_table(t); t++)
         for (const ccl_option_t *o = ccl_synth_option_table(t); o->name; o++)

@@ -27,6 +27,8 @@ def leaves(kind, value, path=""):
         where = path + name.rstrip("_")
         if issubclass(member, ctypes.Structure):
             yield from leaves(member, inner, where + ".")
+        elif issubclass(member, ctypes.Array) and member._type_ is ctypes.c_double:
+            yield from ((f"{where}[{i}]", ctypes.c_double, inner[i]) for i in range(len(inner)))
         else:
             yield where, member, inner
 

@@ -47,9 +47,6 @@ START_TEST(test_register) {
     refuses(NULL, "1", "no synthesizer is given");
     refuses(&own[0], "", "a version has 1 to 23 characters");
     refuses(&own[0], "123456789012345678901234", "a version has 1 to 23 characters");
-    own[1].options = (const ccl_option_t *const[]){NULL};
-    refuses(&own[1], "1", "has options of its own");
-    own[1].options = NULL;
     ck_assert_ptr_null(ccl_synth_find("own-0"));
     for (uint32_t i = 0; i < MOST; i++)
         ck_assert_int_eq(ccl_synth_register(&own[i], names[i], NULL), CCL_OK);
