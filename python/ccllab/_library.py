@@ -69,7 +69,7 @@ class _Library:
         why = []
         for path in _candidates():
             try:
-                self._cdll = ctypes.CDLL(path)
+                self._cdll = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)  # plugins call its functions
                 break
             except OSError as error:
                 why.append(str(error))

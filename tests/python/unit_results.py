@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -78,6 +79,20 @@ class Results(unittest.TestCase):
         hpds = ccllab.synthesize(self.four, "allgather", "hpds", "1M").lower(self.four, "1M")
         self.assertEqual(hpds.granularity, "task")  # the synthesizer's way
         ccllab.synthesize(self.four, "allgather", "cegis", "1M", effort=0, time_limit=60, capacity="ceiling")
+
+    def test_plugins_have_options(self):
+        source = os.environ["CCLLAB_SOURCE"]
+        with tempfile.TemporaryDirectory() as folder:
+            plugin = os.path.join(folder, "biring.so")
+            build = [os.environ["CCLLAB_CC"], "-std=c11", "-shared", "-fPIC", "-I", source, "-o", plugin]
+            subprocess.run(build + [os.path.join(source, "examples", "biring.c")], check=True)
+            ccllab.load_plugin(plugin)
+        cluster = ccllab.topology("servers:1 gpus:4 nvswitch=300GB/s,1us")
+        self.assertIn("biring", [entry["name"] for entry in ccllab.synthesizers()])
+        steps = [ccllab.synthesize(cluster, "allgather", "biring", biring_right=n).nsteps for n in (None, 1, 3)]
+        self.assertEqual(steps, [2, 2, 3])
+        with self.assertRaisesRegex(ccllab.UsageError, "biring-right wants a whole number from 1 "):
+            ccllab.synthesize(cluster, "allgather", "biring", biring_right=0)
 
     def test_a_former_schedule_is_an_option(self):
         with tempfile.TemporaryDirectory() as folder:
