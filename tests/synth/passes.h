@@ -2,18 +2,31 @@
 #ifndef CCL_TESTS_SYNTH_PASSES_H
 #define CCL_TESTS_SYNTH_PASSES_H
 
+#include "bench/small_clusters.h"
 #include "common.h"
 
 /** Without the pass the time is more than `most_us`, about as far above it as the time is below. */
 typedef struct pass_row {
-    const char *pass, *algo, *spec, *edit; /* edit: NULL: the cluster as it is */
+    const char *pass, *algo;
+    const char *spec, *edit; /* "small:SEED:NUMBER": a random one; edit NULL: as it is */
     ccl_collective_kind_t kind;
     double size_bytes, most_us;
 } pass_row_t;
 
+static inline ccl_topology_t *pass_topology(const char *spec) {
+    unsigned seed, number;
+    ccl_topology_t *topo;
+
+    if (sscanf(spec, "small:%u:%u", &seed, &number) != 2)
+        return topology(spec);
+    topo = small_cluster(seed, number, NULL);
+    ck_assert_ptr_nonnull(topo);
+    return topo;
+}
+
 /** Simulated, lowered as `compare` does. */
 static inline void check_pass(const pass_row_t *row) {
-    ccl_topology_t *topo = topology(row->spec);
+    ccl_topology_t *topo = pass_topology(row->spec);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_schedule_t *schedule = NULL;
