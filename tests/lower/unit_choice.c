@@ -15,6 +15,8 @@ static const pass_row_t rows[] = {
     {"order given, spread", "cegis", "v100-x4", NULL, CCL_REDUCESCATTER, 1 << 25, 221.5},
     {"parts", "packing", "dgx1-v100", NULL, CCL_BROADCAST, 1 << 29, 4600},
     {"ever more parts", "packing", "dgx1-v100", NULL, CCL_BROADCAST, 1 << 29, 4110},
+    {"parts instead of spread connections", "hm", "profiled:resccl-topo2", NULL, CCL_REDUCESCATTER,
+     1 << 29, 3923},
     {"parts of the order given", "packing", "small:512:2", NULL, CCL_REDUCE, 1 << 23, 141},
 };
 

@@ -8,18 +8,32 @@
 /** Without the pass the time is more than `most_us`, about as far above it as the time is below. */
 typedef struct pass_row {
     const char *pass, *algo;
-    const char *spec, *edit; /* "small:SEED:NUMBER": a random one; edit NULL: as it is */
+    /* "small:SEED:NUMBER": a random one, "profiled:SPEC": with its profile; edit NULL: as it is */
+    const char *spec, *edit;
     ccl_collective_kind_t kind;
     double size_bytes, most_us;
 } pass_row_t;
 
+/** With the constants of the library's profile for it. */
+static inline ccl_topology_t *profiled(const char *spec) {
+    ccl_topology_t *plain = topology(spec), *topo = NULL;
+    ccl_profile_t *profile = NULL;
+
+    MUST(ccl_profile_for(plain, &profile, e));
+    MUST(ccl_profile_apply(NULL, profile, plain, &topo, e));
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(plain);
+    return topo;
+}
+
 static inline ccl_topology_t *pass_topology(const char *spec) {
     unsigned seed, number;
-    ccl_topology_t *topo;
 
+    if (strncmp(spec, "profiled:", 9) == 0)
+        return profiled(spec + 9);
     if (sscanf(spec, "small:%u:%u", &seed, &number) != 2)
         return topology(spec);
-    topo = small_cluster(seed, number, NULL);
+    ccl_topology_t *topo = small_cluster(seed, number, NULL);
     ck_assert_ptr_nonnull(topo);
     return topo;
 }
