@@ -6,14 +6,19 @@
 void ccl_i_exec_result(ccl_i_exec_t *x) {
     for (uint32_t k = 0; k < x->coll->nchunks && x->verdict->valid; k++) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
+        uint32_t whole = CCL_NONE; /* a sum that was found to be complete */
         for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
             uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
             uint32_t at = ccl_i_exec_place(x, r, CCL_BUF_OUTPUT, elem), nlack = 0; /* was checked */
             ccl_i_value_t got = x->values[at];
-            uint32_t lack =
-                got.chunk == k ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack) : CCL_NONE;
-            if (got.chunk == k && lack == CCL_NONE)
+            bool known = got.chunk == k && got.sum == whole;
+            uint32_t lack = got.chunk == k && !known
+                                ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack)
+                                : CCL_NONE;
+            if (got.chunk == k && lack == CCL_NONE) {
+                whole = got.sum;
                 continue;
+            }
             uint32_t w = x->writer[at];
             uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->step_tb[w];
             char where[128], what[200], more[48] = "";

@@ -1,13 +1,14 @@
 /*
- * The schedule verifier: runs the transfers step by step on sums of contributions. Only what a rank
- * holds is stored, so that an AllToAll of 512 ranks (262144 chunks) costs what its transfers cost.
+ * The schedule verifier: runs the transfers step by step on sums of contributions. Where most ranks
+ * hold most chunks there is a table of both. Else only what a rank holds is stored, so that an
+ * AllToAll of 512 ranks (262144 chunks) costs what its transfers cost.
  */
 #include "schedule/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/** What a rank holds of a chunk: open addressing, key rank and chunk. */
+/** What a rank holds of a chunk: by rank and chunk, or open addressing with these as key. */
 typedef struct held {
     uint32_t rank, chunk; /* rank CCL_NONE: free */
     uint32_t sum;
@@ -19,6 +20,7 @@ typedef struct state {
     const ccl_schedule_t *schedule;
     const ccl_collective_t *coll;
     held_t *held;
+    bool table; /* [nranks][nchunks]; else a hash */
     size_t nslots, nheld;
     uint32_t *in_flight; /* sums that the transfers of a step carry */
     size_t in_flight_cap;
@@ -34,18 +36,23 @@ static held_t *find_slot(held_t *held, size_t nslots, uint32_t rank, uint32_t ch
     }
 }
 
+static held_t *slot_of(const state_t *st, uint32_t rank, uint32_t chunk) {
+    return st->table ? &st->held[(size_t)chunk * st->coll->nranks + rank]
+                     : find_slot(st->held, st->nslots, rank, chunk);
+}
+
 /** What rank holds of chunk, or NULL. */
 static held_t *get(const state_t *st, uint32_t rank, uint32_t chunk) {
-    held_t *h = find_slot(st->held, st->nslots, rank, chunk);
+    held_t *h = slot_of(st, rank, chunk);
     return h->rank == CCL_NONE ? NULL : h;
 }
 
 /** The entry, made when absent (then with sum CCL_NONE); NULL when out of memory. */
 static held_t *put(state_t *st, uint32_t rank, uint32_t chunk) {
-    held_t *h = find_slot(st->held, st->nslots, rank, chunk);
+    held_t *h = slot_of(st, rank, chunk);
     if (h->rank != CCL_NONE)
         return h;
-    if (2 * (st->nheld + 1) > st->nslots) {
+    if (!st->table && 2 * (st->nheld + 1) > st->nslots) {
         size_t nslots = 2 * st->nslots;
         held_t *grown = malloc(nslots * sizeof *grown);
         if (!grown)
@@ -71,6 +78,9 @@ static ccl_status_t start(state_t *st, ccl_error_t *err) {
     st->nslots = 1024;
     while (st->nslots < 2 * ((size_t)s->ntransfers + st->coll->nchunks))
         st->nslots *= 2;
+    size_t all = (size_t)st->coll->nranks * st->coll->nchunks;
+    st->table = s->ngroups == 0 && all <= st->nslots;
+    st->nslots = st->table ? all : st->nslots;
     st->held = malloc(st->nslots * sizeof *st->held);
     if (!st->held || !ccl_i_sums_init(&st->sums, st->coll->nranks))
         return ccl_fail_nomem(err);
@@ -244,7 +254,7 @@ static void check_result(state_t *st) {
     uint32_t differ = 0, first = 0, a = 0, b = 0;
     for (uint32_t k = 0; k < st->coll->nchunks; k++) {
         const ccl_chunk_t *chunk = &st->coll->chunks[k];
-        uint32_t sum0 = CCL_NONE;
+        uint32_t sum0 = CCL_NONE, whole = CCL_NONE; /* a sum that was found to be complete */
         bool counted = false;
         for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
             uint32_t r = chunk->dests[i], nlack = 0;
@@ -255,7 +265,9 @@ static void check_result(state_t *st) {
                             chunk->nsources ? chunk->sources[0] : 0);
                 return;
             }
-            uint32_t lack = ccl_i_sums_lacks(&st->sums, h->sum, chunk, &nlack);
+            uint32_t lack =
+                h->sum == whole ? CCL_NONE : ccl_i_sums_lacks(&st->sums, h->sum, chunk, &nlack);
+            whole = h->sum;
             if (lack != CCL_NONE) {
                 char more[48] = "";
                 if (nlack > 1)
