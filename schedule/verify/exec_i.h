@@ -33,8 +33,11 @@ typedef struct ccl_i_exec {
     uint32_t *readers;              /* list of reads since */
     ccl_i_reader_t *reader_pool;
     size_t nreaders, readers_cap;
-    ccl_i_value_t *messages;
-    uint64_t *message_first; /* [nsteps] */
+    uint32_t free_reader;    /* list of entries of reader_pool in no other; CCL_NONE: none */
+    ccl_i_value_t *messages; /* on the way; where one value is free, chunk is the next such */
+    size_t nmessages, messages_cap;
+    uint32_t free_message;
+    uint32_t *message_first; /* [nsteps] of those that have sent */
     ccl_i_sums_t sums;
 } ccl_i_exec_t;
 

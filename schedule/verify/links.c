@@ -485,6 +485,20 @@ void ccl_i_links_fini(ccl_i_links_t *links) {
     memset(links, 0, sizeof *links);
 }
 
+/** Where steps are run, at stage level. */
+static bool find_places(const ccl_i_blocks_t *net, size_t bytes, uint32_t nsteps,
+                        ccl_i_links_t *links) {
+    links->run = malloc(bytes);
+    links->place = malloc(bytes);
+    if (!links->run || !links->place)
+        return false;
+    for (uint32_t i = 0; i < nsteps; i++) {
+        links->run[i] = net->order[i];
+        links->place[net->order[i]] = i;
+    }
+    return true;
+}
+
 ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t granularity,
                               ccl_i_links_t *out, ccl_verdict_t *verdict, ccl_error_t *err) {
     const ccl_program_t *p = program;
@@ -494,8 +508,6 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         return CCL_OK;
     size_t bytes = (p->nsteps ? p->nsteps : 1) * sizeof(uint32_t);
     out->step_tb = malloc(bytes);
-    out->run = malloc(bytes);
-    out->place = malloc(bytes);
     out->sender = malloc(bytes);
     out->receiver = malloc(bytes);
     out->dep = malloc(bytes);
@@ -505,7 +517,7 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
     }
     ccl_i_blocks_t net;
     memset(&net, 0, sizeof net);
-    if (!out->step_tb || !out->run || !out->place || !out->sender || !out->receiver || !out->dep ||
+    if (!out->step_tb || !out->sender || !out->receiver || !out->dep ||
         (p->ngroups > 0 && (!out->pull_first || !out->pull_n))) {
         ccl_i_links_fini(out);
         return ccl_fail_nomem(err);
@@ -524,9 +536,9 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         ccl_i_links_fini(out);
         return status;
     }
-    for (uint32_t i = 0; i < p->nsteps; i++) {
-        out->run[i] = net.order[i];
-        out->place[net.order[i]] = i;
+    if (granularity == CCL_GRANULARITY_STAGE && !find_places(&net, bytes, p->nsteps, out)) {
+        status = ccl_fail_nomem(err);
+        goto end;
     }
     if (p->ngroups > 0)
         status = match_with_groups(p, &net, out, verdict, err);
@@ -534,6 +546,7 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         status = match_shared(p, &net, out, verdict, err);
     else
         match(p, &net, out, verdict);
+end:
     ccl_i_blocks_fini(&net);
     if (status != CCL_OK)
         ccl_i_links_fini(out);

@@ -18,8 +18,9 @@ struct ccl_i_known_order {
 };
 #define KNOWN_SLOTS ((size_t)1 << 16)
 
-/** Of a block: its steps up to `place` are over, as query `query` found. */
-struct ccl_i_over {
+/** Of a block: its steps up to `place` are over, or those from it on wait, as query `query` found.
+ */
+struct ccl_i_met {
     uint32_t query, place;
 };
 
@@ -29,9 +30,12 @@ void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->seen);
     free(order->stack);
     free(order->far);
+    free(order->after);
     free(order->over);
     free(order->known);
-    free(order->ways);
+    free(order->child);
+    free(order->above);
+    free(order->head);
     memset(order, 0, sizeof *order);
 }
 
@@ -59,7 +63,7 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         head = (head + 1) % len;
         if (cur[t] == p->tbs[t].nsteps)
             continue;
-        uint32_t step = o->links->run[p->tbs[t].first_step + cur[t]], need = CCL_NONE;
+        uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]), need = CCL_NONE;
         if (o->links->dep[step] != CCL_NONE && o->pos[o->links->dep[step]] == CCL_NONE)
             need = o->links->dep[step];
         else if (o->links->sender[step] != CCL_NONE && o->pos[o->links->sender[step]] == CCL_NONE)
@@ -126,8 +130,8 @@ static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a) {
     if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
         return 0;
     uint32_t tb = links->step_tb[step], ta = links->step_tb[a];
-    if (tb == ta && links->place[step] >= links->place[a]) {
-        o->hit = links->place[step];
+    if (tb == ta && ccl_i_run_place(links, step) >= ccl_i_run_place(links, a)) {
+        o->hit = ccl_i_run_place(links, step);
         return 1;
     }
     o->seen[step] = o->query;
@@ -142,9 +146,10 @@ static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a) {
 }
 
 static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
-    uint32_t at = o->links->place[step];
-    return at > o->program->tbs[o->links->step_tb[step]].first_step ? o->links->run[at - 1]
-                                                                    : CCL_NONE;
+    uint32_t at = ccl_i_run_place(o->links, step);
+    return at > o->program->tbs[o->links->step_tb[step]].first_step
+               ? ccl_i_run_step(o->links, at - 1)
+               : CCL_NONE;
 }
 
 /** The step before in the data's path: the sender, else what was waited for, else program order. */
@@ -164,31 +169,25 @@ static uint32_t data_child(const ccl_i_order_t *o, uint32_t step, uint32_t waits
     if (waits != CCL_NONE)
         return waits;
     const ccl_tb_t *tb = &o->program->tbs[links->step_tb[step]];
-    uint32_t at = links->place[step] + 1;
-    return at < tb->first_step + tb->nsteps ? links->run[at] : CCL_NONE;
+    uint32_t at = ccl_i_run_place(links, step) + 1;
+    return at < tb->first_step + tb->nsteps ? ccl_i_run_step(links, at) : CCL_NONE;
 }
 
-/* Of every step all but what is above it. waits: [nsteps] scratch. */
-static void map_neighbours(ccl_i_order_t *o, uint32_t *waits) {
+/* Of every step what comes after, and the head of its messages. */
+static void map_neighbours(ccl_i_order_t *o) {
     const ccl_i_links_t *links = o->links;
     uint32_t n = o->program->nsteps;
-    memset(waits, 0xff, n * sizeof *waits);
+    memset(o->child, 0xff, n * sizeof *o->child);
     for (uint32_t i = n; i-- > 0;) {
         uint32_t dep = links->dep[o->order[i]];
         if (dep != CCL_NONE)
-            waits[dep] = o->order[i];
+            o->child[dep] = o->order[i];
     }
     for (uint32_t s = 0; s < n; s++)
-        o->ways[s] = (struct ccl_i_way){.pos = o->pos[s],
-                                        .place = links->place[s],
-                                        .tb = links->step_tb[s],
-                                        .parent = data_parent(o, s),
-                                        .child = data_child(o, s, waits[s]),
-                                        .above = CCL_NONE,
-                                        .sender = links->sender[s]};
+        o->child[s] = data_child(o, s, o->child[s]);
     for (uint32_t i = 0; i < n; i++) {
-        struct ccl_i_way *way = &o->ways[o->order[i]];
-        way->head = way->sender != CCL_NONE ? o->ways[way->sender].head : o->order[i];
+        uint32_t s = o->order[i];
+        o->head[s] = links->sender[s] != CCL_NONE ? o->head[links->sender[s]] : s;
     }
 }
 
@@ -197,10 +196,9 @@ static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const ui
                       uint32_t *last) {
     uint32_t at = tree;
     for (bool down = true; at != CCL_NONE;) {
-        struct ccl_i_way *way = &o->ways[at];
-        uint32_t *mine = &last[o->program->tbs[way->tb].rank];
+        uint32_t *mine = &last[o->program->tbs[o->links->step_tb[at]].rank];
         if (down) {
-            way->above = *mine;
+            o->above[at] = *mine;
             *mine = at;
         }
         uint32_t next = child[at];
@@ -209,8 +207,8 @@ static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const ui
             child[at] = sibling[next];
             at = next;
         } else {
-            *mine = way->above;
-            at = at == tree ? CCL_NONE : way->parent;
+            *mine = o->above[at];
+            at = at == tree ? CCL_NONE : data_parent(o, at);
         }
     }
 }
@@ -224,15 +222,18 @@ static bool map_paths(ccl_i_order_t *o) {
     size_t n = p->nsteps + (size_t)1;
     uint32_t *child = malloc(n * sizeof *child), *sibling = malloc(n * sizeof *sibling);
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
-    o->ways = aligned_alloc(64, (n * sizeof *o->ways + 63) / 64 * 64);
+    o->child = malloc(n * sizeof *o->child);
+    o->above = malloc(n * sizeof *o->above);
+    o->head = malloc(n * sizeof *o->head);
+    o->after = calloc(p->ntbs + (size_t)1, sizeof *o->after);
     o->over = calloc(p->ntbs + (size_t)1, sizeof *o->over);
-    bool ok = child && sibling && last && o->ways && o->over;
+    bool ok = child && sibling && last && o->child && o->above && o->head && o->after && o->over;
     if (ok) {
-        map_neighbours(o, sibling);
+        map_neighbours(o);
         memset(child, 0xff, n * sizeof *child);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
         for (uint32_t s = p->nsteps; s-- > 0;) {
-            uint32_t parent = o->ways[s].parent;
+            uint32_t parent = data_parent(o, s);
             if (parent != CCL_NONE) {
                 sibling[s] = child[parent];
                 child[parent] = s;
@@ -240,7 +241,7 @@ static bool map_paths(ccl_i_order_t *o) {
         }
     }
     for (uint32_t tree = 0; ok && tree < p->nsteps; tree++)
-        if (o->ways[tree].parent == CCL_NONE)
+        if (data_parent(o, tree) == CCL_NONE)
             map_above(o, tree, child, sibling, last);
     free(child);
     free(sibling);
@@ -251,13 +252,14 @@ static bool map_paths(ccl_i_order_t *o) {
 /** Whether the path that b's data took shows that it comes after a. */
 static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
                          uint32_t b_elem, bool *keep_out) {
-    const struct ccl_i_way *ways = o->ways, *of_a = &ways[a];
-    uint32_t at = ways[b].above;
-    while (at != CCL_NONE && ways[at].pos > of_a->pos && ways[at].tb != of_a->tb)
-        at = ways[at].above;
-    if (at == CCL_NONE || ways[at].tb != of_a->tb || ways[at].place < of_a->place)
+    const uint32_t *tb = o->links->step_tb, *pos = o->pos;
+    uint32_t at = o->above[b];
+    while (at != CCL_NONE && pos[at] > pos[a] && tb[at] != tb[a])
+        at = o->above[at];
+    if (at == CCL_NONE || tb[at] != tb[a] ||
+        ccl_i_run_place(o->links, at) < ccl_i_run_place(o->links, a))
         return false;
-    *keep_out = at != a || of_a->head != ways[b].head; /* else messages all the way, by slices */
+    *keep_out = at != a || o->head[a] != o->head[b]; /* else messages all the way, by slices */
     return *keep_out || a_elem <= b_elem;
 }
 
@@ -286,36 +288,67 @@ static int visit_offers(ccl_i_order_t *o, uint32_t pull, uint32_t a, uint32_t a_
     return hit;
 }
 
-/** The step itself is over before b, as are those before it on its data's way. */
-static void mark_over(ccl_i_order_t *o, uint32_t step, uint32_t a_pos) {
-    while (step != CCL_NONE && o->ways[step].pos >= a_pos) {
-        const struct ccl_i_way *way = &o->ways[step];
-        struct ccl_i_over *over = &o->over[way->tb];
-        if (over->query == o->query && over->place == way->place)
-            return;
-        if (over->query != o->query || over->place < way->place)
-            *over = (struct ccl_i_over){o->query, way->place};
-        o->nvisited++;
-        step = way->parent;
+/** A walk back along the ways of the data to b, from one start after the other. */
+typedef struct walk {
+    uint32_t message, start; /* b, then the senders that its data came from; two starts each */
+    uint32_t at;             /* where it is; CCL_NONE: on to the next start */
+} walk_t;
+
+/** The next step that is over before b, from a's position on; CCL_NONE: there is none. */
+static uint32_t walk_back(ccl_i_order_t *o, walk_t *w, uint32_t a_pos) {
+    const ccl_i_links_t *links = o->links;
+    for (;;) {
+        uint32_t at = w->at;
+        if (at != CCL_NONE && o->pos[at] >= a_pos) {
+            struct ccl_i_met *over = &o->over[links->step_tb[at]];
+            uint32_t place = ccl_i_run_place(links, at);
+            bool known = over->query == o->query && over->place == place; /* and all before it */
+            if (over->query != o->query || over->place < place)
+                *over = (struct ccl_i_met){o->query, place};
+            w->at = known ? CCL_NONE : data_parent(o, at);
+            if (!known)
+                return at;
+            continue;
+        }
+        if (w->start == 2) {
+            w->message = links->sender[w->message];
+            w->start = 0;
+        }
+        if (w->message == CCL_NONE || o->pos[w->message] < a_pos)
+            return CCL_NONE;
+        w->at = w->start++ == 0 ? step_before(o, w->message) : links->dep[w->message];
     }
 }
 
 /**
  * Whether the ways of the data from a on and back from b meet. A step is over when those before it
- * on its way are; b and its messages wait for what comes before them (see search()).
+ * on its way are; b and its messages wait for what comes before them (see search()). Both go on
+ * step by step in turn, so that neither goes far beyond the block where they meet.
  */
 static bool ways_meet(ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    const struct ccl_i_way *ways = o->ways;
-    uint32_t a_pos = ways[a].pos, b_pos = ways[b].pos;
-    for (uint32_t at = b; at != CCL_NONE && ways[at].pos >= a_pos; at = ways[at].sender) {
-        mark_over(o, step_before(o, at), a_pos);
-        mark_over(o, o->links->dep[at], a_pos);
-    }
-    for (uint32_t at = a; at != CCL_NONE && ways[at].pos < b_pos; at = ways[at].child) {
-        const struct ccl_i_over *over = &o->over[ways[at].tb];
-        if (over->query == o->query && over->place >= ways[at].place)
-            return true;
-        o->nvisited++;
+    const ccl_i_links_t *links = o->links;
+    uint32_t a_pos = o->pos[a], b_pos = o->pos[b], ahead = a;
+    walk_t w = {b, 0, CCL_NONE};
+    for (bool back = true; ahead != CCL_NONE || back;) {
+        if (ahead != CCL_NONE && o->pos[ahead] >= b_pos)
+            ahead = CCL_NONE;
+        if (ahead != CCL_NONE) {
+            uint32_t tb = links->step_tb[ahead], place = ccl_i_run_place(links, ahead);
+            if (o->over[tb].query == o->query && o->over[tb].place >= place)
+                return true;
+            if (o->after[tb].query != o->query || o->after[tb].place > place)
+                o->after[tb] = (struct ccl_i_met){o->query, place};
+            ahead = o->child[ahead];
+            o->nvisited++;
+        }
+        uint32_t at = back ? walk_back(o, &w, a_pos) : CCL_NONE;
+        back = at != CCL_NONE;
+        if (back) {
+            const struct ccl_i_met *after = &o->after[links->step_tb[at]];
+            if (after->query == o->query && after->place <= ccl_i_run_place(links, at))
+                return true;
+            o->nvisited++;
+        }
     }
     return false;
 }
@@ -364,7 +397,7 @@ static int search(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uin
     if (!hit && !sends)
         hit = search_stack(o, a, a_elem, false);
     if (!hit && ways_meet(o, a, b)) {
-        o->hit = links->place[a];
+        o->hit = ccl_i_run_place(links, a);
         hit = 1;
     }
     return hit ? hit : search_stack(o, a, a_elem, true);
@@ -374,7 +407,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
                         bool *out) {
     const ccl_i_links_t *links = o->links;
     uint32_t ta = links->step_tb[a], tb = links->step_tb[b];
-    uint32_t from = links->place[a], to = links->place[b];
+    uint32_t from = ccl_i_run_place(links, a), to = ccl_i_run_place(links, b);
     *out = true;
     if (ta == tb) {
         *out = from < to;
@@ -383,7 +416,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
-    if (!o->ways && !map_paths(o))
+    if (!o->child && !map_paths(o))
         return false;
     bool keep = false;
     if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {

@@ -250,12 +250,18 @@ static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, ui
         x->reader_pool[head].elem = e;
         return true;
     }
-    if (!ccl_grow(&x->reader_pool, &x->readers_cap, x->nreaders + 1, sizeof *x->reader_pool)) {
+    uint32_t i = x->free_reader;
+    if (i != CCL_NONE) {
+        x->free_reader = x->reader_pool[i].next;
+    } else if (ccl_grow(&x->reader_pool, &x->readers_cap, x->nreaders + 1,
+                        sizeof *x->reader_pool)) {
+        i = (uint32_t)x->nreaders++;
+    } else {
         ccl_fail_nomem(x->err);
         return false;
     }
-    x->reader_pool[x->nreaders] = (reader_t){step, e, head};
-    x->readers[at] = (uint32_t)x->nreaders++;
+    x->reader_pool[i] = (reader_t){step, e, head};
+    x->readers[at] = i;
     return true;
 }
 
@@ -274,8 +280,10 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     if (!keeps_apart(x, step, e, buffer, elem, at) ||
         !after_write(x, step, e, true, at, buffer, elem))
         return false;
+    uint32_t last = CCL_NONE;
     for (uint32_t i = x->readers[at]; i != CCL_NONE; i = x->reader_pool[i].next) {
         const reader_t *r = &x->reader_pool[i];
+        last = i;
         bool ordered = true;
         if (!x->links->shared && x->links->step_tb[r->step] != x->links->step_tb[step] &&
             !ccl_i_order_before(x->order, r->step, r->elem, step, e, &ordered)) {
@@ -291,6 +299,10 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
     if (buffer == CCL_BUF_INPUT && !x->in_place && x->program->steps[step].count)
         ccl_i_warn(x->verdict, "%s overwrites the input though it may be run out of place",
                    ccl_i_exec_text(x, step).text);
+    if (last != CCL_NONE) { /* the list serves other places */
+        x->reader_pool[last].next = x->free_reader;
+        x->free_reader = x->readers[at];
+    }
     x->readers[at] = CCL_NONE;
     x->writer[at] = step;
     x->writer_elem[at] = e;
@@ -418,11 +430,8 @@ static ccl_status_t alloc_exec(exec_t *x) {
     if (!x->base || !x->message_first)
         return ccl_fail_nomem(x->err);
     CCL_TRY(lay_out(x));
-    uint64_t on_the_way = 0, accesses = 0;
+    uint64_t accesses = 0; /* as many values are sent at most */
     for (uint32_t s = 0; s < p->nsteps; s++) {
-        x->message_first[s] = on_the_way;
-        if (ccl_primitive_sends(p->steps[s].type))
-            on_the_way += p->steps[s].count;
         if (p->steps[s].type != CCL_PRIM_NOP)
             accesses += p->steps[s].count;
         if (accesses > MAX_ACCESSES)
@@ -435,9 +444,8 @@ static ccl_status_t alloc_exec(exec_t *x) {
     x->writer = malloc(n * sizeof *x->writer);
     x->writer_elem = malloc(n * sizeof *x->writer_elem);
     x->readers = malloc(n * sizeof *x->readers);
-    x->messages = malloc((on_the_way + 1) * sizeof *x->messages);
-    if (!x->values || !x->writer || !x->writer_elem || !x->readers || !x->messages ||
-        !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks))
+    if (!x->values || !x->writer || !x->writer_elem || !x->readers || !lay_out_custom(x) ||
+        !ccl_i_sums_init(&x->sums, p->nranks))
         return ccl_fail_nomem(x->err);
     memset(x->writer, 0xff, n * sizeof *x->writer);
     memset(x->readers, 0xff, n * sizeof *x->readers);
@@ -458,6 +466,44 @@ static void free_exec(exec_t *x) {
     ccl_i_sums_fini(&x->sums);
 }
 
+/** Room for what a step sends. */
+static bool begin_message(exec_t *x, uint32_t step) {
+    uint32_t count = x->program->steps[step].count;
+    if (count == 1 && x->free_message != CCL_NONE) {
+        x->message_first[step] = x->free_message;
+        x->free_message = x->messages[x->free_message].chunk;
+        return true;
+    }
+    if (!ccl_grow(&x->messages, &x->messages_cap, x->nmessages + count, sizeof *x->messages))
+        return false;
+    x->message_first[step] = (uint32_t)x->nmessages;
+    x->nmessages += count;
+    return true;
+}
+
+/** The room of what a step has received serves others, where nobody else receives it. */
+static void end_message(exec_t *x, uint32_t step) {
+    uint32_t send = x->links->sender[step];
+    if (send == CCL_NONE || x->program->steps[send].count != 1 || x->links->receiver[send] != step)
+        return;
+    x->messages[x->message_first[send]].chunk = x->free_message;
+    x->free_message = x->message_first[send];
+}
+
+/** All elements of one step. */
+static void run_step(exec_t *x, uint32_t step) {
+    const ccl_step_t *s = &x->program->steps[step];
+    if (ccl_primitive_sends(s->type) && !begin_message(x, step)) {
+        ccl_fail_nomem(x->err);
+        return;
+    }
+    for (uint32_t e = 0; e < s->count; e++)
+        if (!run_elem(x, step, e))
+            return;
+    if (ccl_primitive_receives(s->type))
+        end_message(x, step);
+}
+
 static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
     const ccl_program_t *program = x.program;
     ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
@@ -467,11 +513,7 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
         goto end;
     fill_inputs(&x);
     for (uint32_t i = 0; i < program->nsteps && x.verdict->valid; i++) {
-        uint32_t step = x.order->order[i];
-        for (uint32_t e = 0; e < program->steps[step].count; e++) {
-            if (!run_elem(&x, step, e))
-                break;
-        }
+        run_step(&x, x.order->order[i]);
         if (own_err.status != CCL_OK) {
             status = own_err.status;
             goto end;
@@ -505,7 +547,9 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
                 .links = links,
                 .order = &order,
                 .verdict = verdict,
-                .prefix = ""};
+                .prefix = "",
+                .free_reader = CCL_NONE,
+                .free_message = CCL_NONE};
     if (out_of_place)
         status = execute(ctx, x, err);
     if (status == CCL_OK && program->in_place && verdict->valid) {

@@ -130,8 +130,8 @@ uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_s
 /** Which step meets which. */
 typedef struct ccl_i_links {
     uint32_t *step_tb;  /* [nsteps] index into tbs */
-    uint32_t *run;      /* [nsteps] by block: its steps as it runs them, at stage level by stage */
-    uint32_t *place;    /* [nsteps] where in `run` a step is */
+    uint32_t *run;      /* [nsteps] at stage level: steps by block and stage, as it runs them */
+    uint32_t *place;    /* [nsteps] where in `run` a step is; both NULL: where it is in steps */
     uint32_t *sender;   /* [nsteps] whose message a receiving step takes; else CCL_NONE */
     uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
     uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
@@ -151,6 +151,13 @@ typedef struct ccl_i_links {
     char shared_text[160];
 } ccl_i_links_t;
 
+/** The step at place `at` of all blocks as they run them, and back. */
+static inline uint32_t ccl_i_run_step(const ccl_i_links_t *links, uint32_t at) {
+    return links->run ? links->run[at] : at;
+}
+static inline uint32_t ccl_i_run_place(const ccl_i_links_t *links, uint32_t step) {
+    return links->place ? links->place[step] : step;
+}
 /** The offers that a step pulls. */
 static inline uint32_t ccl_i_noffers(const ccl_i_links_t *links, uint32_t step) {
     return links->pull_n ? links->pull_n[step] : 0;
@@ -193,29 +200,22 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
  * Program order, dependencies and messages. Free slots order nothing: a program that is right only
  * for some FIFO depth is not right.
  */
-/** All that following the data past a step looks at, side by side: a step's are read at once. */
-struct ccl_i_way {
-    uint32_t pos, place, tb; /* as ccl_i_order_t and ccl_i_links_t have them */
-    uint32_t parent, child;  /* steps before and after on the data's way; CCL_NONE */
-    uint32_t above;          /* nearest step of its rank up its data's path; CCL_NONE */
-    uint32_t head;           /* first step of the chain of messages that it ends */
-    uint32_t sender;         /* as in ccl_i_links_t */
-};
-
 typedef struct ccl_i_order {
     const ccl_program_t *program;
     const ccl_i_links_t *links;
     uint32_t *order; /* [nsteps] an order of execution */
     uint32_t *pos;   /* [nsteps] place in it */
     uint32_t *seen;  /* [nsteps] last query that visited the step */
+    uint32_t *child; /* [nsteps] the step after on the data's way; CCL_NONE; NULL: not mapped yet */
+    uint32_t *above; /* [nsteps] then: nearest step of its rank up its data's path; CCL_NONE */
+    uint32_t *head;  /* [nsteps] then: first step of the chain of messages that it ends */
     uint32_t *stack; /* steps to visit, of a's rank; far: of others */
     uint32_t *far;
     size_t depth, stack_cap, far_depth, far_cap;
     uint32_t query;
     uint32_t hit;                    /* place of a's block where a search ended */
     uint64_t nvisited;               /* steps of all searches */
-    struct ccl_i_way *ways;          /* [nsteps] of the data; NULL: not mapped yet */
-    struct ccl_i_over *over;         /* [ntbs] what is over before b, of a query */
+    struct ccl_i_met *after, *over;  /* [ntbs] of a query: what waits for a, what b waits for */
     struct ccl_i_known_order *known; /* hash of what earlier queries found */
 } ccl_i_order_t;
 
