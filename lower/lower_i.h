@@ -33,18 +33,21 @@ typedef struct __attribute__((packed)) ccl_i_loc {
     uint8_t buf;  /* ccl_buffer_t */
 } ccl_i_loc_t;
 
-/** Operation 2 t is the send of transfer t, 2 t + 1 its receive (t in sorted order). */
+/** Operation 2 t is the send of transfer t, 2 t + 1 its receive (t in sorted order). What emission
+   does not need stands in arrays of its own, which end before the program begins to grow. */
 typedef struct ccl_i_op {
-    uint32_t place;     /* in the total order */
-    uint32_t first_dep; /* into deps */
-    uint32_t ndeps;
-    uint32_t readers; /* receives: operations that read the value before it is replaced */
-    uint32_t block;   /* of its rank, program-wide */
-    uint32_t item;    /* in its block */
+    uint32_t block; /* of its rank, program-wide */
+    uint32_t item;  /* in its block */
     ccl_i_loc_t src, dst;
-    uint8_t kept;     /* receives: a destination ends with this value */
-    uint8_t lazy_dst; /* receives: dst is scratch, made when it is really written */
+    uint8_t readers; /* receives: operations that read the value before it is replaced; 2: or more
+                      */
+    uint8_t kept;    /* receives: a destination ends with this value */
 } ccl_i_op_t;
+
+/** What an operation waits for: deps[first_dep ..]. */
+typedef struct ccl_i_waits {
+    uint32_t first_dep, ndeps;
+} ccl_i_waits_t;
 
 /** Copy from a rank's input to its output of a chunk that nothing else brings there. */
 typedef struct ccl_i_copy {
@@ -63,8 +66,10 @@ typedef struct ccl_i_lowering {
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
     uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until emission */
+    uint32_t *place;         /* [2 ntransfers] of an operation in it; until emission */
     ccl_i_op_t *ops;         /* [2 ntransfers] */
-    uint32_t *deps;          /* operations */
+    ccl_i_waits_t *waits;    /* [2 ntransfers] until emission */
+    uint32_t *deps;          /* operations; until emission */
     size_t ndeps, deps_cap;
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;

@@ -35,7 +35,7 @@ static ccl_status_t add_rounds(ccl_i_lowering_t *l, ccl_error_t *err) {
                 before = now;
                 before_end = now = op;
             }
-            ccl_i_op_t *o = &l->ops[op];
+            ccl_i_waits_t *o = &l->waits[op];
             size_t first = total;
             for (uint32_t i = 0; i < o->ndeps; i++) {
                 if (!ccl_grow(&deps, &cap, total + 1, sizeof *deps))
@@ -87,7 +87,7 @@ static ccl_status_t chain_group(ccl_i_lowering_t *l, ccl_error_t *err) {
         return ccl_fail_nomem(err);
     memset(after, 0xff, (n + (size_t)1) * sizeof *after); /* the send before it in its chain */
     for (uint32_t op = 1; op < n; op += 2) {
-        const ccl_i_op_t *o = &l->ops[op];
+        const ccl_i_waits_t *o = &l->waits[op];
         uint32_t last = CCL_NONE;
         for (uint32_t i = 0; i < o->ndeps; i++) {
             uint32_t dep = l->deps[o->first_dep + i];
@@ -98,13 +98,13 @@ static ccl_status_t chain_group(ccl_i_lowering_t *l, ccl_error_t *err) {
         }
     }
     for (uint32_t op = 0; op < n; op++) {
-        ccl_i_op_t *o = &l->ops[op];
+        ccl_i_waits_t *o = &l->waits[op];
         size_t first = len;
         uint32_t mine = after[op];
         for (uint32_t i = 0; i < o->ndeps; i++) {
             uint32_t dep = l->deps[o->first_dep + i];
             if (op % 2 && same_group(l, op, dep)) {
-                mine = mine == CCL_NONE || l->ops[dep].place > l->ops[mine].place ? dep : mine;
+                mine = mine == CCL_NONE || l->place[dep] > l->place[mine] ? dep : mine;
                 continue;
             }
             if (!ccl_grow(&deps, &cap, len + 1, sizeof *deps))
@@ -138,7 +138,7 @@ typedef struct emission {
     uint32_t *step;             /* [nitems] index of its primitive in its block */
     uint32_t *local;            /* [nblocks] id within the rank */
     uint32_t *seen, *seen_item; /* [nblocks] last item of it that the block in hand waited for */
-    size_t ndeps, deps_cap;
+    size_t ndeps, deps_cap, nsteps;
     ccl_step_t *prims; /* [nitems] and whether it is one with the item before it; NULL: none is */
     uint8_t *joined;
 } emission_t;
@@ -173,8 +173,8 @@ static void emission_fini(emission_t *e) {
 /* Keep of an operation's dependencies what nothing else implies. */
 static ccl_status_t thin_out(emission_t *e, const ccl_i_lowering_t *l, uint32_t op, uint32_t block,
                              size_t first, ccl_error_t *err) {
-    for (uint32_t i = 0; i < l->ops[op].ndeps; i++) {
-        uint32_t dep = l->deps[l->ops[op].first_dep + i];
+    for (uint32_t i = 0; i < l->waits[op].ndeps; i++) {
+        uint32_t dep = l->deps[l->waits[op].first_dep + i];
         uint32_t on = l->ops[dep].block, item = l->ops[dep].item;
         if (on == block || (e->seen[on] == block + 1 && e->seen_item[on] >= item))
             continue;
@@ -223,6 +223,7 @@ static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
             }
             step++;
         }
+        e->nsteps += step;
     }
     e->first_dep[blocks->nitems] = (uint32_t)e->ndeps;
     return CCL_OK;
@@ -307,6 +308,7 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                  ccl_program_builder_t *b) {
     uint32_t at = 0;
     size_t copy = 0;
+    ccl_program_builder_reserve(b, blocks->nblocks + l->nranks, e->nsteps + l->ncopies);
     for (uint32_t rank = 0; rank < l->nranks; rank++) {
         for (; at < blocks->nblocks && blocks->blocks[at].rank == rank; at++) {
             const ccl_i_lblock_t *block = &blocks->blocks[at];
@@ -423,7 +425,7 @@ static ccl_status_t raise_stages(ccl_i_lowering_t *l, ccl_error_t *err) {
     while (raised) { /* up to the last stage at most */
         raised = false;
         for (size_t i = 0; i < n; i++) {
-            const ccl_i_op_t *op = &l->ops[l->by_place[i]];
+            const ccl_i_waits_t *op = &l->waits[l->by_place[i]];
             uint16_t *mine = &stage[l->original[l->by_place[i] / 2]];
             for (uint32_t k = 0; k < op->ndeps; k++) {
                 uint16_t theirs = stage[l->original[l->deps[op->first_dep + k] / 2]];
@@ -448,7 +450,7 @@ static ccl_status_t order_by_stage(ccl_i_lowering_t *l, ccl_error_t *err) {
         }
         ccl_i_radix_sort(keys, l->by_place, keys + n, items_tmp, n);
         for (size_t i = 0; i < n; i++)
-            l->ops[l->by_place[i]].place = (uint32_t)i;
+            l->place[l->by_place[i]] = (uint32_t)i;
     }
     free(keys);
     free(items_tmp);
@@ -481,9 +483,23 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
     return l->task ? chain_group(l, err) : CCL_OK;
 }
 
-void ccl_i_lowering_end(ccl_i_lowering_t *l) {
+/* What only blocks and dependencies are made of. */
+static void end_places(ccl_i_lowering_t *l) {
     free(l->by_place);
+    free(l->place);
+    l->by_place = l->place = NULL;
+}
+
+static void end_waits(ccl_i_lowering_t *l) {
+    free(l->waits);
     free(l->deps);
+    l->waits = NULL;
+    l->deps = NULL;
+}
+
+void ccl_i_lowering_end(ccl_i_lowering_t *l) {
+    end_places(l);
+    end_waits(l);
     free(l->copies);
     ccl_arena_fini(&l->arena);
 }
@@ -504,13 +520,13 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(ccl_i_lower_blocks(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
-    free(l.by_place);
-    l.by_place = NULL;
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);
     if (how->joined)
         CCL_TRY_GOTO(find_joined(&l, &e, &blocks, err), status, end);
+    end_places(&l);
     CCL_TRY_GOTO(find_steps(&e, &l, &blocks, err), status, end);
+    end_waits(&l);
     CCL_TRY_GOTO(build(&l, &e, &blocks, how->proto, out, err), status, end);
     (*out)->piece_bytes = how->piece_bytes;
 end:

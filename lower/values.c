@@ -77,11 +77,18 @@ static ccl_status_t sorter_init(sorter_t *s, size_t n, ccl_error_t *err) {
     return s->keys && s->keys_tmp && s->items && s->items_tmp ? CCL_OK : ccl_fail_nomem(err);
 }
 
-static void sorter_fini(sorter_t *s) {
-    free(s->keys);
+/* After the last sort. */
+static void sorter_end_spare(sorter_t *s) {
     free(s->keys_tmp);
-    free(s->items);
     free(s->items_tmp);
+    s->keys_tmp = NULL;
+    s->items_tmp = NULL;
+}
+
+static void sorter_fini(sorter_t *s) {
+    sorter_end_spare(s);
+    free(s->keys);
+    free(s->items);
 }
 
 static void sorter_run(sorter_t *s, size_t n) {
@@ -105,11 +112,11 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     sorter_run(s, n);
     ccl_transfer_t *copy = sorted ? NULL : ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *copy);
     l->transfers = sorted ? schedule->transfers : copy;
-    l->ops = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->ops);
-    l->by_place = calloc(2 * (size_t)n + 1, sizeof *l->by_place);
+    l->by_place = malloc((2 * (size_t)n + 1) * sizeof *l->by_place);
+    l->place = malloc((2 * (size_t)n + 1) * sizeof *l->place);
     l->history_of = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->history_of);
     l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
-    if ((!sorted && !copy) || !l->ops || !l->by_place || !l->history_of || !l->original)
+    if ((!sorted && !copy) || !l->place || !l->by_place || !l->history_of || !l->original)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < n; i++) {
         if (copy)
@@ -202,7 +209,7 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
             for (uint32_t kind = 0; kind < 2; kind++) {
                 for (uint32_t m = k; m < same; m++) {
                     uint32_t op = 2 * s->items[m] + kind;
-                    l->ops[op].place = place;
+                    l->place[op] = place;
                     l->by_place[place++] = op;
                 }
             }
@@ -216,9 +223,8 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
 /** The history of one rank and chunk as it is walked. */
 typedef struct walk {
     uint32_t rank, chunk;
-    ccl_i_loc_t now;  /* where the value is; .off CCL_NONE: none held */
-    ccl_i_loc_t home; /* where received values go; scratch is made when needed */
-    bool home_is_scratch;
+    ccl_i_loc_t now;     /* where the value is; .off CCL_NONE: none held */
+    ccl_i_loc_t home;    /* where received values go; scratch is made when needed */
     uint32_t last_write; /* operation or CCL_NONE */
     uint32_t nsends;     /* all so far */
     bool own;            /* its own contribution is part of what it sent */
@@ -250,21 +256,23 @@ static void walk_begin(const ccl_i_lowering_t *l, walk_t *w, uint32_t rank, uint
     w->home = element(l, rank, chunk, true);
     if (w->home.off == CCL_NONE && l->in_place && l->coll->kind == CCL_REDUCESCATTER)
         w->home = w->now; /* partial results may gather in the input, as NCCL in place allows */
-    if (w->home.off == CCL_NONE) {
-        w->home_is_scratch = true;
+    if (w->home.off == CCL_NONE)
         w->home = (ccl_i_loc_t){CCL_NONE, CCL_BUF_SCRATCH};
-    }
 }
 
 static bool same_loc(ccl_i_loc_t a, ccl_i_loc_t b) {
     return a.buf == b.buf && a.off == b.off;
 }
 
-static ccl_status_t add_dep(ccl_i_lowering_t *l, ccl_i_op_t *op, uint32_t on, ccl_error_t *err) {
+static void add_reader(ccl_i_lowering_t *l, uint32_t op) {
+    l->ops[op].readers += l->ops[op].readers < 2;
+}
+
+static ccl_status_t add_dep(ccl_i_lowering_t *l, uint32_t op, uint32_t on, ccl_error_t *err) {
     if (!ccl_grow(&l->deps, &l->deps_cap, l->ndeps + 1, sizeof *l->deps))
         return ccl_fail_nomem(err);
     l->deps[l->ndeps++] = on;
-    op->ndeps++;
+    l->waits[op].ndeps++;
     return CCL_OK;
 }
 
@@ -278,8 +286,8 @@ static ccl_status_t walk_send(ccl_i_lowering_t *l, walk_t *w, uint32_t id, reads
                         t->chunk, t->dst, t->step);
     op->src = op->dst = w->now;
     if (w->last_write != CCL_NONE) {
-        CCL_TRY(add_dep(l, op, w->last_write, err));
-        l->ops[w->last_write].readers++;
+        CCL_TRY(add_dep(l, id, w->last_write, err));
+        add_reader(l, w->last_write);
     }
     w->nsends++;
     if (w->last_write != CCL_NONE || same_loc(w->now, w->home)) {
@@ -305,17 +313,16 @@ static ccl_status_t walk_receive(ccl_i_lowering_t *l, walk_t *w, uint32_t id, bo
                             t->dst, t->chunk, t->step);
         op->src = w->now;
         if (w->last_write != CCL_NONE)
-            l->ops[w->last_write].readers++;
+            add_reader(l, w->last_write);
     }
     bool over = !t->reduce && complete && w->own && w->nsends == 1;
     if (reads->len && !over) {
         for (size_t i = 0; i < reads->len; i++)
-            CCL_TRY(add_dep(l, op, reads->ops[i], err));
+            CCL_TRY(add_dep(l, id, reads->ops[i], err));
     } else if (!reads->len && w->last_write != CCL_NONE)
-        CCL_TRY(add_dep(l, op, w->last_write, err));
+        CCL_TRY(add_dep(l, id, w->last_write, err));
     reads->len = 0;
     op->dst = w->home;
-    op->lazy_dst = w->home_is_scratch;
     if (!t->reduce)
         op->src = op->dst;
     w->now = w->home;
@@ -377,7 +384,7 @@ static ccl_status_t walk_all(ccl_i_lowering_t *l, const sorter_t *s, const uint8
             walk_begin(l, &w, ccl_i_op_rank(l, id), t->chunk);
             reads.len = 0;
         }
-        l->ops[id].first_dep = (uint32_t)l->ndeps;
+        l->waits[id] = (ccl_i_waits_t){(uint32_t)l->ndeps, 0};
         status = id % 2 ? walk_receive(l, &w, id, complete[id / 2], &reads, err)
                         : walk_send(l, &w, id, &reads, err);
         if (status != CCL_OK)
@@ -450,9 +457,12 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
         s.items[i] = l->by_place[i];
     }
     sorter_run(&s, n);
+    sorter_end_spare(&s);
+    l->ops = ccl_arena_alloc(&l->arena, n + 1, sizeof *l->ops);
+    l->waits = malloc((n + 1) * sizeof *l->waits);
     l->scratch_off = ccl_arena_alloc(&l->arena, l->nhistories + (size_t)1, sizeof(uint32_t));
     complete = calloc(l->ntransfers ? l->ntransfers : 1, 1);
-    if (!l->scratch_off || !complete) {
+    if (!l->ops || !l->waits || !l->scratch_off || !complete) {
         status = ccl_fail_nomem(err);
         goto end;
     }

@@ -130,10 +130,15 @@ void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels
     b->nchannels = nchannels > b->nchannels ? nchannels : b->nchannels;
 }
 
-void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps) {
-    if (!ccl_grow(&b->tbs, &b->tbs_cap, ntbs, sizeof *b->tbs) ||
-        !ccl_grow(&b->steps, &b->steps_cap, nsteps, sizeof *b->steps))
+void ccl_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps) {
+    if (!ccl_grow(&b->tbs, &b->tbs_cap, ntbs, sizeof *b->tbs))
         b->nomem = true;
+    if (b->nomem || nsteps <= b->steps_cap || nsteps > CCL_I_MAX_TRANSFERS)
+        return;
+    ccl_step_t *steps = realloc(b->steps, nsteps * sizeof *steps); /* no more than it takes */
+    b->nomem = !steps;
+    b->steps = steps ? steps : b->steps;
+    b->steps_cap = steps ? nsteps : b->steps_cap;
 }
 
 uint32_t ccl_program_builder_group(ccl_program_builder_t *b, const uint32_t *ranks, uint32_t n) {

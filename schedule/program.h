@@ -126,6 +126,8 @@ void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buf
  * @param ranks  [n], copied; n >= 1.
  */
 uint32_t ccl_program_builder_group(ccl_program_builder_t *b, const uint32_t *ranks, uint32_t n);
+/** Room for all blocks and steps, where their numbers are known. */
+void ccl_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps);
 /** A new block of `rank`; returns its builder-wide handle (ids are dense in order of creation). */
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);

@@ -32,8 +32,6 @@ const char *ccl_i_teccl_key(const char *key);
 void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b);
 /** The program has at least `nchannels` channels. */
 void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels);
-/** Room for what is known to come. */
-void ccl_i_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t nsteps);
 /** Shares of the elements of a custom collective's input or output buffer into shares[len]. */
 void ccl_i_collective_shares(const ccl_collective_t *coll, uint32_t rank, ccl_buffer_t buffer,
                              double *shares, uint32_t len);

@@ -21,6 +21,7 @@ typedef struct work {
     uint32_t *list, *list_tmp; /* transfers by connection, in order */
     uint32_t *order;           /* ends by rank, channel */
     end_t *ends;
+    size_t room; /* of keys and of what is sorted by them, but of list */
     uint32_t nends;
 } work_t;
 
@@ -33,13 +34,24 @@ static void work_fini(work_t *w) {
     free(w->ends);
 }
 
+/* Room to sort n of them; what is there is kept. */
+static bool make_room(work_t *w, size_t n) {
+    if (n <= w->room)
+        return true;
+    uint64_t *keys = realloc(w->keys, n * sizeof *keys);
+    w->keys = keys ? keys : w->keys;
+    free(w->keys_tmp);
+    free(w->list_tmp);
+    w->keys_tmp = malloc(n * sizeof *w->keys_tmp);
+    w->list_tmp = malloc(n * sizeof *w->list_tmp);
+    w->room = n;
+    return keys && w->keys_tmp && w->list_tmp;
+}
+
 static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t *err) {
-    size_t n = l->ntransfers, room = 2 * n + 1;
-    w->keys = malloc(room * sizeof *w->keys);
-    w->keys_tmp = malloc(room * sizeof *w->keys_tmp);
-    w->list = malloc(room * sizeof *w->list);
-    w->list_tmp = malloc(room * sizeof *w->list_tmp);
-    if (!w->keys || !w->keys_tmp || !w->list || !w->list_tmp)
+    size_t n = l->ntransfers;
+    w->list = malloc((n + 1) * sizeof *w->list);
+    if (!w->list || !make_room(w, n + 1))
         return ccl_fail_nomem(err);
     uint32_t at = 0;
     for (size_t place = 0; place < 2 * n; place++) {
@@ -65,6 +77,8 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
         w->ends[w->nends++] = (end_t){i, end - i, x->src, x->dst, x->channel, false};
         w->ends[w->nends++] = (end_t){i, end - i, x->dst, x->src, x->channel, true};
     }
+    if (!make_room(w, w->nends))
+        return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < w->nends; i++) {
         const end_t *e = &w->ends[i];
         w->keys[i] = (uint64_t)e->rank << 33 | (uint64_t)e->channel << 17 |
@@ -101,14 +115,14 @@ static bool add_through_block(ccl_i_lowering_t *l, const work_t *w, const end_t 
     while (s < send->len || r < recv->len) {
         uint32_t sop = s < send->len ? 2 * w->list[send->first + s] : CCL_NONE;
         uint32_t rop = r < recv->len ? 2 * w->list[recv->first + r] + 1 : CCL_NONE;
-        if (rop != CCL_NONE && (sop == CCL_NONE || l->ops[rop].place < l->ops[sop].place)) {
+        if (rop != CCL_NONE && (sop == CCL_NONE || l->place[rop] < l->place[sop])) {
             items[n++] = (ccl_i_item_t){rop, CCL_NONE};
             r++;
             continue;
         }
         s++;
         ccl_i_item_t *prev = n ? &items[n - 1] : NULL;
-        const ccl_i_op_t *op = &l->ops[sop];
+        const ccl_i_waits_t *op = &l->waits[sop];
         if (prev && prev->recv != CCL_NONE && prev->send == CCL_NONE && op->ndeps == 1 &&
             l->deps[op->first_dep] == prev->recv &&
             l->history_of[sop] == l->history_of[prev->recv] &&

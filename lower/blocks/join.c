@@ -43,7 +43,7 @@ static void agree(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint
 static void find_places(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks,
                         const uint8_t *joined, uint32_t *place) {
     for (uint32_t i = blocks->nitems; i-- > 0;) {
-        place[i] = l->ops[only_op(&blocks->items[i])].place;
+        place[i] = l->place[only_op(&blocks->items[i])];
         if (i + 1 < blocks->nitems && joined[i + 1])
             place[i] = place[i + 1];
     }
@@ -52,10 +52,10 @@ static void find_places(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks
 static bool all_forward(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks,
                         const uint32_t *place) {
     for (uint32_t op = 0; op < 2 * l->ntransfers; op++) {
-        const ccl_i_op_t *o = &l->ops[op];
+        const ccl_i_waits_t *o = &l->waits[op];
         for (uint32_t k = 0; k < o->ndeps; k++) {
             uint32_t on = l->deps[o->first_dep + k];
-            bool same = l->ops[on].block == o->block;
+            bool same = l->ops[on].block == l->ops[op].block;
             if (!same && place[item_of(l, blocks, on)] >= place[item_of(l, blocks, op)])
                 return false;
         }

@@ -35,7 +35,7 @@ typedef struct finder {
 /* Raise what one operation demands. @return whether anything was raised */
 static bool raise_stage(finder_t *f, uint32_t op) {
     const ccl_i_lowering_t *l = f->l;
-    const ccl_i_op_t *o = &l->ops[op];
+    const ccl_i_waits_t *o = &l->waits[op];
     uint32_t t = op / 2, write = f->write[op];
     int32_t least = f->stage[t];
     bool changed = false;

@@ -83,7 +83,7 @@ static void run_fini(run_t *r) {
 
 /* First operation that `op` still waits for; CCL_NONE: it can go. */
 static uint32_t waits_for(const run_t *r, uint32_t op, uint32_t fused_with) {
-    const ccl_i_op_t *o = &r->l->ops[op];
+    const ccl_i_waits_t *o = &r->l->waits[op];
     for (uint32_t i = 0; i < o->ndeps; i++) {
         uint32_t dep = r->l->deps[o->first_dep + i];
         if (!r->done[dep] && dep != fused_with)

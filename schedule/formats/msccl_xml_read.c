@@ -493,7 +493,7 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
         return ccl_fail_nomem(r->err);
     ccl_i_program_builder_keep_file_steps(b);
     ccl_i_program_builder_channels(b, r->nchannels);
-    ccl_i_program_builder_reserve(b, r->ntbs, r->nsteps);
+    ccl_program_builder_reserve(b, r->ntbs, r->nsteps);
     ccl_program_builder_place(b, r->in_place, r->out_of_place, r->min_bytes, r->max_bytes);
     for (uint32_t rank = 0; rank < r->ngpus; rank++) {
         for (unsigned k = 0; k < 3; k++)

@@ -1,5 +1,6 @@
 /* Lowering: shapes of blocks, fused primitives, places of data, rounds, refusals. */
 #include "lower/lower_i.h"
+#include "tests/base/scarce.h"
 #include "tests/synth/common.h"
 
 #define SWITCH4 "servers:1 gpus:4 nvswitch=100GB/s,1us"
@@ -341,6 +342,31 @@ START_TEST(test_stages_of_spread_channels) {
 }
 END_TEST
 
+/* Schedules of large clusters have millions of transfers: what each of them costs until it is
+   two primitives, these of 36 bytes included. */
+START_TEST(test_memory) {
+    ccl_topology_t *topo = topology("dgx-h100*16");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t how = CCL_LOWER_OPTIONS_INIT;
+    struct rlimit before;
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* what is freed is no room for what comes */
+    ck_assert_int_eq(ccl_synthesize(NULL, "recursive", topo, NULL, want, &synth, &schedule, &err),
+                     CCL_OK);
+    before = scarce_begin(190 * (size_t)schedule->ntransfers); /* was 270 */
+    ccl_status_t status = ccl_lower(NULL, schedule, &how, &program, &err);
+    scarce_end(before);
+    ck_assert_msg(status == CCL_OK, "%s", err.text);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.lower");
     TCase *tcase = tcase_create("lower");
@@ -355,6 +381,8 @@ int main(void) {
     tcase_add_test(tcase, test_refuses);
     tcase_add_test(tcase, test_stages_of_spread_channels);
     tcase_add_test(tcase, test_exchange);
+    if (SCARCE_MEMORY)
+        tcase_add_test(tcase, test_memory);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
