@@ -173,8 +173,7 @@ static uint32_t data_child(const ccl_i_order_t *o, uint32_t step, uint32_t waits
     return at < tb->first_step + tb->nsteps ? ccl_i_run_step(links, at) : CCL_NONE;
 }
 
-/* Of every step what comes after, and the head of its messages. */
-static void map_neighbours(ccl_i_order_t *o) {
+static void map_children(ccl_i_order_t *o) {
     const ccl_i_links_t *links = o->links;
     uint32_t n = o->program->nsteps;
     memset(o->child, 0xff, n * sizeof *o->child);
@@ -185,10 +184,6 @@ static void map_neighbours(ccl_i_order_t *o) {
     }
     for (uint32_t s = 0; s < n; s++)
         o->child[s] = data_child(o, s, o->child[s]);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t s = o->order[i];
-        o->head[s] = links->sender[s] != CCL_NONE ? o->head[links->sender[s]] : s;
-    }
 }
 
 /* Down from a root of the forest and up again. last: the latest step on the way down, by rank. */
@@ -220,31 +215,34 @@ static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const ui
 static bool map_paths(ccl_i_order_t *o) {
     const ccl_program_t *p = o->program;
     size_t n = p->nsteps + (size_t)1;
-    uint32_t *child = malloc(n * sizeof *child), *sibling = malloc(n * sizeof *sibling);
+    uint32_t *sibling = o->seen; /* of no query yet: zeroed again at the end */
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
     o->child = malloc(n * sizeof *o->child);
     o->above = malloc(n * sizeof *o->above);
-    o->head = malloc(n * sizeof *o->head);
+    o->head = malloc(n * sizeof *o->head); /* until the end: of a step its first child */
     o->after = calloc(p->ntbs + (size_t)1, sizeof *o->after);
     o->over = calloc(p->ntbs + (size_t)1, sizeof *o->over);
-    bool ok = child && sibling && last && o->child && o->above && o->head && o->after && o->over;
+    bool ok = last && o->child && o->above && o->head && o->after && o->over;
     if (ok) {
-        map_neighbours(o);
-        memset(child, 0xff, n * sizeof *child);
+        map_children(o);
+        memset(o->head, 0xff, n * sizeof *o->head);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
         for (uint32_t s = p->nsteps; s-- > 0;) {
             uint32_t parent = data_parent(o, s);
             if (parent != CCL_NONE) {
-                sibling[s] = child[parent];
-                child[parent] = s;
+                sibling[s] = o->head[parent];
+                o->head[parent] = s;
             }
         }
     }
     for (uint32_t tree = 0; ok && tree < p->nsteps; tree++)
         if (data_parent(o, tree) == CCL_NONE)
-            map_above(o, tree, child, sibling, last);
-    free(child);
-    free(sibling);
+            map_above(o, tree, o->head, sibling, last);
+    for (uint32_t i = 0; ok && i < p->nsteps; i++) {
+        uint32_t s = o->order[i], sender = o->links->sender[s];
+        o->head[s] = sender != CCL_NONE ? o->head[sender] : s;
+    }
+    memset(o->seen, 0, p->nsteps * sizeof *o->seen);
     free(last);
     return ok;
 }
