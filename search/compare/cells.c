@@ -105,7 +105,7 @@ static bool runs_alike(const ccl_sim_options_t *sim) {
            !sim->path && !sim->intervals && !sim->cause;
 }
 
-/* Lower for one size and prove what came out. */
+/* Lower for one size and, unless that comes later, prove what came out. */
 static ccl_status_t lower_at(const ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                              ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
                              ccl_error_t *err) {
@@ -120,7 +120,7 @@ static ccl_status_t lower_at(const ccl_i_compare_t *c, uint32_t size, uint32_t c
     lower.asked = c->options->way_bits != 0;
     lower.run_out = as.run_out && runs_alike(&sim) ? as.run_out : NULL;
     ccl_make_options_t make = ccl_i_make_options(way, &lower, &sim);
-    make.no_prove = by->schedule && c->options->no_verify;
+    make.no_prove = as.prove_later || (by->schedule && c->options->no_verify);
     make.wrong = by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL;
     return ccl_make_program(&ctx, c->topo, routes, as.schedule, &make, out, err);
 }
@@ -133,6 +133,25 @@ static ccl_status_t check_ranks(const ccl_i_compare_t *c, const char *form,
     if (coll->kind != c->want->kind)
         return ccl_fail(err, CCL_ERR_INPUT, "the %s is an %s, not an %s", form, coll->name,
                         c->want->name);
+    return CCL_OK;
+}
+
+/* One program for all sizes. Its schedule ends before the proof, which takes much memory. */
+static ccl_status_t prepare_once(ccl_i_compare_t *c, const ccl_ctx_t *ctx, uint32_t i,
+                                 ccl_routes_t *routes, ccl_error_t *err) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    ccl_i_ready_t *r = &c->ready[i];
+    CCL_TRY(lower_at(c, 0, i, routes,
+                     (ccl_i_cell_lower_t){.schedule = r->schedule, .prove_later = true}, &r->own,
+                     err));
+    r->schedule = NULL;
+    ccl_schedule_destroy(r->made);
+    r->made = NULL;
+    if (!contender->schedule || !c->options->no_verify)
+        CCL_TRY(ccl_make_proven(ctx, r->own, r->way.granularity, c->options->lower.executor,
+                                contender->schedule ? CCL_CHECK : CCL_ERR_INTERNAL, err));
+    r->program = r->own;
+    ccl_i_compare_views(r);
     return CCL_OK;
 }
 
@@ -173,13 +192,7 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
         return r->kept ? CCL_OK : ccl_fail_nomem(err);
     }
-    CCL_TRY(lower_at(c, 0, i, routes, (ccl_i_cell_lower_t){.schedule = r->schedule}, &r->own, err));
-    r->program = r->own;
-    ccl_i_compare_views(r);
-    r->schedule = NULL;
-    ccl_schedule_destroy(r->made);
-    r->made = NULL;
-    return CCL_OK;
+    return prepare_once(c, &ctx, i, routes, err);
 }
 
 /* Is something of contender i to be run, and what is the first? */

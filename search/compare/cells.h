@@ -102,6 +102,7 @@ typedef struct ccl_i_cell_lower {
     const ccl_schedule_t *schedule; /* NULL: the contender's */
     const char *proto;              /* NULL: the options' */
     ccl_sim_result_t **run_out;     /* NULL, or gets its run where lowering made it */
+    bool prove_later;               /* by the caller */
 } ccl_i_cell_lower_t;
 /** Lower the contender's schedule of a size; proven. */
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,

@@ -168,7 +168,7 @@ START_TEST(test_scarce) {
     ck_assert_int_eq(try_with(&t, 0, &whole), CCL_OK);
     ck_assert_uint_eq(whole.missing + whole.warned, 0);
     t.work.notebook = path;
-    for (size_t kilobytes = 64; SCARCE_MEMORY && kilobytes < 8192; kilobytes *= 2) {
+    for (size_t kilobytes = 256; SCARCE_MEMORY && kilobytes < 8192; kilobytes += kilobytes / 2) {
         ccl_status_t status = try_with(&t, kilobytes << 10, &found);
         if (access(path, F_OK) == 0) {
             expect(path, "PRAGMA integrity_check", "ok");
