@@ -68,7 +68,8 @@ static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
     for (f->set_len = 64; f->set_len < 2ull * most && f->set_len < 1u << 31; f->set_len *= 2)
         ;
     f->step_unit = malloc((f->nsteps + 1u) * sizeof(*f->step_unit));
-    f->step_index = malloc((f->nsteps + 1u) * sizeof(*f->step_index));
+    bool stages = run->granularity == CCL_GRANULARITY_STAGE;
+    f->step_index = stages ? malloc((f->nsteps + 1u) * sizeof(*f->step_index)) : NULL;
     f->launch_s = malloc((run->program->nranks + 1u) * sizeof(*f->launch_s));
     f->first_dep = malloc((run->nunits + 1u) * sizeof(*f->first_dep));
     f->first_end = malloc((run->nunits + 1u) * sizeof(*f->first_end));
@@ -76,8 +77,8 @@ static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
     f->unit = malloc((run->nunits + 1u) * sizeof(*f->unit));
     f->set = malloc(f->set_len * sizeof(*f->set));
     f->set_first = malloc(f->set_len * sizeof(*f->set_first));
-    return f->step_unit && f->step_index && f->launch_s && f->first_dep && f->first_end &&
-           f->ports && f->unit && f->set && f->set_first;
+    return f->step_unit && (!stages || f->step_index) && f->launch_s && f->first_dep &&
+           f->first_end && f->ports && f->unit && f->set && f->set_first;
 }
 
 /* ---------------------------------------------------------------- colours */
@@ -122,7 +123,7 @@ static bool note_dep(folding_t *f, uint32_t unit, uint32_t *ndeps, uint32_t step
         return true;
     if (!note(&f->deps, &f->cdeps, f->first_dep[unit], ndeps, f->step_unit[step], &at))
         return false;
-    *hash = mix(*hash, (uint64_t)at << 32 | f->step_index[step]);
+    *hash = mix(*hash, (uint64_t)at << 32 | ccl_i_fold_index(f, step));
     return true;
 }
 
@@ -149,7 +150,8 @@ static void list_steps(folding_t *f) {
         for (uint32_t k = 0; k < run->units[i].nsteps; k++) {
             uint32_t step = run->order[run->units[i].first + k];
             f->step_unit[step] = i;
-            f->step_index[step] = k;
+            if (f->step_index)
+                f->step_index[step] = k;
         }
     }
 }
@@ -174,11 +176,8 @@ static bool colour_units(folding_t *f) {
                  note_end(f, i, &nends, u->recv, false, &h);
         for (uint32_t k = 0; k < u->nsteps && ok; k++) {
             uint32_t step = run->order[u->first + k];
-            const ccl_i_work_t *w = &run->work[step];
-            h = mix_double(mix_double(h, w->bytes), w->rate_Bps);
-            h = mix(mix_double(h, w->overhead_s),
-                    (uint64_t)w->slices << 2 | w->sends << 1 | w->receives);
-            ok = note_dep(f, i, &ndeps, w->dep, &h);
+            h = mix(h, ~(uint64_t)run->work_of[step]); /* none of a dependency's numbers */
+            ok = note_dep(f, i, &ndeps, ccl_i_work_dep(run, i, step), &h);
             if (run->step_conns)
                 ok = ok && note_end(f, i, &nends, run->step_conns[2 * (size_t)step], true, &h) &&
                      note_end(f, i, &nends, run->step_conns[2 * (size_t)step + 1], false, &h);
@@ -357,7 +356,7 @@ static void refine(folding_t *f) {
 static bool same_dep(const folding_t *f, uint32_t a, uint32_t b) {
     if (a == CCL_NONE || b == CCL_NONE)
         return a == b;
-    return f->step_index[a] == f->step_index[b] &&
+    return ccl_i_fold_index(f, a) == ccl_i_fold_index(f, b) &&
            f->unit_rep[f->step_unit[a]] == f->unit_rep[f->step_unit[b]];
 }
 
@@ -380,14 +379,12 @@ static bool same_unit(const folding_t *f, uint32_t i, uint32_t j) {
         return false;
     for (uint32_t k = 0; k < a->nsteps; k++) {
         uint32_t m = run->order[a->first + k], n = run->order[b->first + k];
-        const ccl_i_work_t *x = &run->work[m], *y = &run->work[n];
         for (size_t end = 0; run->step_conns && end < 2; end++)
             if (!same_conn_colour(f, run->step_conns[2 * (size_t)m + end],
                                   run->step_conns[2 * (size_t)n + end]))
                 return false;
-        if (x->bytes != y->bytes || x->rate_Bps != y->rate_Bps || x->overhead_s != y->overhead_s ||
-            x->slices != y->slices || x->sends != y->sends || x->receives != y->receives ||
-            x->pulls != y->pulls || !same_dep(f, x->dep, y->dep))
+        if (run->work_of[m] != run->work_of[n] ||
+            !same_dep(f, ccl_i_work_dep(run, i, m), ccl_i_work_dep(run, j, n)))
             return false;
     }
     return true;

@@ -14,12 +14,13 @@ typedef struct ccl_i_fold_entry {
 typedef struct ccl_i_folding {
     const ccl_i_run_t *run;
     uint32_t nsteps, nres;
-    uint32_t *step_unit, *step_index; /* [nsteps] */
-    double *launch_s;                 /* [nranks] */
-    uint32_t *first_dep, *deps;       /* [nunits + 1] units that a unit waits for */
-    uint32_t *first_end, *ends;       /* [nunits + 1] connections of a unit; CCL_NONE */
-    uint32_t *ports;                  /* [2 nconns] place among its sender's, its receiver's ends */
-    uint32_t *first_entry;            /* [nconns + 1] */
+    uint32_t *step_unit;        /* [nsteps] */
+    uint32_t *step_index;       /* [nsteps] in its unit; NULL: steps are in the order of units */
+    double *launch_s;           /* [nranks] */
+    uint32_t *first_dep, *deps; /* [nunits + 1] units that a unit waits for */
+    uint32_t *first_end, *ends; /* [nunits + 1] connections of a unit; CCL_NONE */
+    uint32_t *ports;            /* [2 nconns] place among its sender's, its receiver's ends */
+    uint32_t *first_entry;      /* [nconns + 1] */
     ccl_i_fold_entry_t *entries;
     size_t cdeps, cends, centries;
     uint64_t *unit, *next, *conn, *res; /* colours */
@@ -32,6 +33,10 @@ typedef struct ccl_i_folding {
     uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
 } ccl_i_folding_t;
 
+/** The place of a step in its unit. */
+static inline uint32_t ccl_i_fold_index(const ccl_i_folding_t *f, uint32_t step) {
+    return f->step_index ? f->step_index[step] : step - f->run->units[f->step_unit[step]].first;
+}
 /** How often a flow of each connection that stays counts on each resource that stays. False: no
  * memory. */
 bool ccl_i_fold_shares(const ccl_i_folding_t *f, ccl_i_fold_t *fold);

@@ -52,7 +52,7 @@ bool ccl_i_fold_shares(const folding_t *f, ccl_i_fold_t *fold) {
 static uint32_t step_of(const folding_t *f, const uint32_t *unit_of, const ccl_i_unit_t *units,
                         uint32_t step) {
     return step == CCL_NONE ? CCL_NONE
-                            : units[unit_of[f->step_unit[step]]].first + f->step_index[step];
+                            : units[unit_of[f->step_unit[step]]].first + ccl_i_fold_index(f, step);
 }
 
 /* Tables of a folded run. */
@@ -106,7 +106,6 @@ static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to
     free(run->awaited);
     fold->units = run->units;
     fold->conns = run->conns;
-    fold->work = run->work;
     fold->order = run->order;
     fold->step_conns = run->step_conns;
     run->step_conns = to->step_conns;
@@ -206,8 +205,8 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
                 uint32_t conn = run->step_conns[2 * (size_t)old + end];
                 to.step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
             }
-            to.work[is] = run->work[old];
-            to.work[is].dep = step_of(f, fold->unit_of, units, to.work[is].dep);
+            to.work[is] = run->works[run->work_of[old]];
+            to.work[is].dep = step_of(f, fold->unit_of, units, ccl_i_work_dep(run, i, old));
             if (to.work[is].dep != CCL_NONE)
                 to.awaited[to.work[is].dep] = 1;
         }
@@ -260,7 +259,7 @@ void ccl_i_unfold(ccl_i_run_t *run) {
     run->ntrunks = fold->ntrunks;
     run->units = fold->units;
     run->conns = fold->conns;
-    run->work = fold->work;
+    run->work = NULL;
     run->order = fold->order;
     run->step_conns = fold->step_conns;
     run->step_start_s = fold->step_start_s;

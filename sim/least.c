@@ -23,7 +23,7 @@ static double narrowest_Bps(const ccl_i_run_t *run, uint32_t conn) {
 
 /* One micro-batch of a step. */
 static double step_s(const ccl_i_run_t *run, const ccl_i_unit_t *u, uint32_t step) {
-    const ccl_i_work_t *w = &run->work[step];
+    const ccl_i_work_t *w = run->work ? &run->work[step] : &run->works[run->work_of[step]];
     const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
     uint32_t send = own ? own[0] : u->send, pull = own ? own[1] : u->recv;
     double rate_Bps = w->rate_Bps, in_s = 0;
@@ -48,9 +48,14 @@ bool ccl_i_least_exceeds(const ccl_i_run_t *run, const ccl_sim_result_t *r) {
         exceeds |= too_late(run, r->links[l].bytes / run->topo->links[l].bandwidth_Bps);
     for (uint32_t i = 0; i < run->nunits && !exceeds; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        double sum_s = 0;
-        for (uint32_t k = 0; k < u->nsteps; k++)
-            sum_s += step_s(run, u, run->order[u->first + k]);
+        double sum_s = 0, last_s = 0;
+        for (uint32_t k = 0, last = CCL_NONE; k < u->nsteps; k++) {
+            uint32_t step = run->order[u->first + k];
+            if (run->step_conns || run->work_of[step] != last)
+                last_s = step_s(run, u, step);
+            last = run->work_of[step];
+            sum_s += last_s;
+        }
         exceeds = too_late(run, sum_s * run->batches);
     }
     return exceeds;

@@ -125,7 +125,6 @@ static inline double ccl_i_work_bytes(const ccl_i_conn_t *conn, const ccl_i_work
 typedef struct ccl_i_fold {
     ccl_i_unit_t *units;
     ccl_i_conn_t *conns;
-    ccl_i_work_t *work; /* [steps of the program] */
     uint32_t *order, *step_conns;
     double *step_start_s, *step_end_s;
     uint32_t nunits, nconns;
@@ -158,8 +157,12 @@ typedef struct ccl_i_run {
     uint32_t *pull_path; /* [nsteps] of those that pull; NULL: none does */
     uint32_t nsteps;     /* that are simulated */
     ccl_i_fold_t *fold;  /* NULL: every block is simulated */
-    ccl_i_work_t *work;  /* [nsteps] */
-    uint32_t *order;     /* [nsteps] steps by unit */
+    ccl_i_work_t *work;  /* [nsteps] of those that are simulated; NULL: not yet, or not any more */
+    ccl_i_work_t *works; /* [nworks] all different, without their paths and what they wait for */
+    uint32_t nworks;
+    size_t works_cap;
+    uint32_t *work_of; /* [steps of the program] into works */
+    uint32_t *order;   /* [nsteps] steps by unit */
     /* [2 nsteps] what a step sends and receives on, when units have several connections */
     uint32_t *step_conns;
     double *step_start_s, *step_end_s; /* [nsteps] of the result; NULL: not asked for */
@@ -297,6 +300,14 @@ ccl_status_t ccl_i_kinds_batches(const ccl_i_kinds_t *k, const ccl_program_t *pr
 /** Units, connections and trunks of the run's program, and the transports that they use. */
 ccl_status_t ccl_i_run_wiring(ccl_i_run_t *run, ccl_i_kinds_t *kinds, ccl_routes_t *routes,
                               ccl_error_t *err);
+/* work.c */
+/** What every step of the program does: work_of; flows and bytes of links come to r. */
+ccl_status_t ccl_i_work_make(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, double size_bytes,
+                             ccl_sim_result_t *r, ccl_error_t *err);
+/** The step that a step of an unfolded unit waits for; CCL_NONE: none, or order is enough. */
+uint32_t ccl_i_work_dep(const ccl_i_run_t *run, uint32_t unit, uint32_t step);
+/** `work` and `awaited` of an unfolded run. False: no memory. */
+bool ccl_i_work_table(ccl_i_run_t *run);
 /** Report progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);
 

@@ -93,128 +93,7 @@ double ccl_i_launch_s(const ccl_i_run_t *run, uint32_t rank) {
                                                     : launch_s;
 }
 
-/* ---------------------------------------------------------------- work of each step */
-
-static uint32_t dependency(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t step) {
-    const ccl_step_t *s = &p->steps[step];
-    if (s->dep_tb == CCL_NONE || s->dep_step == CCL_NONE)
-        return CCL_NONE;
-    const ccl_tb_t *other = &p->tbs[p->rank_first_tb[tb->rank] + s->dep_tb];
-    uint32_t dep = other->first_step + s->dep_step;
-    return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
-}
-
-/* A pull moves every byte through its block, whether it comes through a buffer or not. */
-static double pull_Bps(const ccl_transport_t *from) {
-    return from->mechanism == CCL_MECHANISM_DEVICE ? from->tb_rate_Bps : from->copy_out_Bps;
-}
-
-/* What a step's flows on a connection come to; `bytes` of one micro-batch. */
-static void count_flows(const ccl_i_run_t *run, const ccl_i_conn_t *conn, const ccl_i_work_t *w,
-                        double bytes, ccl_sim_result_t *r) {
-    double flows = (double)run->batches * w->slices;
-    r->flows += (uint64_t)run->batches * w->slices;
-    for (uint32_t l = 0; l < conn->route->nlinks; l++)
-        r->links[conn->route->links[l]].bytes +=
-            flows * ccl_i_flow_bytes(conn, bytes / w->slices, w->slices);
-}
-
-/* Whose FIFOs never fill is known when all of a unit's work is: a pull frees the slots of all its
-   members at once, and a multicast counts those of its own. */
-static void make_roomy(ccl_i_run_t *run) {
-    for (uint32_t i = 0; i < run->ntrunks; i++) {
-        const ccl_i_trunk_t *t = &run->trunks[i];
-        bool all = t->reduces;
-        for (uint32_t k = 0; k < t->n; k++)
-            all = all && run->conns[run->members[t->first + k]].roomy;
-        run->conns[t->conn].roomy = all;
-    }
-}
-
-static ccl_status_t make_work(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, double size_bytes,
-                              uint64_t *conn_slices, ccl_sim_result_t *r, ccl_error_t *err) {
-    const ccl_program_t *p = run->program;
-    uint32_t rank = CCL_NONE;
-    uint64_t slices = 0;
-    ccl_gpu_model_t gpu = {0};
-    for (uint32_t i = 0; i < run->nunits; i++) {
-        const ccl_i_unit_t *u = &run->units[i];
-        const ccl_tb_t *tb = &p->tbs[u->tb];
-        if (tb->rank != rank) { /* units are by rank */
-            rank = tb->rank;
-            gpu = ccl_model_gpu(run->topo, rank);
-            run->flag_s[rank] = gpu.flag_s;
-        }
-        if (u->stage_dep != CCL_NONE)
-            run->awaited[u->stage_dep] = 1;
-        slices = 0;
-        for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t index = run->order[u->first + k];
-            const ccl_step_t *s = &p->steps[index];
-            ccl_i_work_t *w = &run->work[index];
-            double bytes = ccl_program_step_share(p, tb, s) * size_bytes / run->batches;
-            *w = (ccl_i_work_t){.rate_Bps = INFINITY, .slices = 1};
-            w->sends = ccl_primitive_sends(s->type);
-            w->receives = ccl_primitive_receives(s->type);
-            w->dep = dependency(p, tb, index);
-            if (w->dep != CCL_NONE)
-                run->awaited[w->dep] = 1;
-            if (w->sends || w->receives) {
-                double n =
-                    fmax(ccl_model_ceil(bytes / kinds->fifos.slice_bytes), kinds->fifos.slices);
-                if (n > 1e9)
-                    return ccl_fail(err, CCL_ERR_INPUT,
-                                    "rank %u block %u step %u: %.3g slices of one primitive",
-                                    tb->rank, tb->id, index - tb->first_step, n);
-                w->slices = (uint32_t)n;
-            }
-            w->bytes = bytes / w->slices;
-            const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)index] : NULL;
-            uint32_t send_conn = own ? own[0] : u->send;
-            const ccl_i_conn_t *send = w->sends ? &run->conns[send_conn] : NULL;
-            const ccl_transport_t *to = NULL, *from = NULL;
-            if (w->sends)
-                to = &kinds->fifos.kind[own ? send->kind : kinds->ends[i].send].transport;
-            if (w->receives)
-                from = &kinds->fifos.kind[own ? run->conns[own[1]].kind : kinds->ends[i].recv]
-                            .transport;
-            uint32_t recv_conn = own ? own[1] : u->recv;
-            w->pulls = w->receives && ccl_i_conn_is_trunk(run, recv_conn);
-            if (from)
-                w->rate_Bps =
-                    fmin(w->rate_Bps, w->pulls ? pull_Bps(from) : ccl_model_receive_Bps(from));
-            if (to && !(ccl_i_conn_offers(run, send_conn) && to->direct))
-                w->rate_Bps = fmin(w->rate_Bps, to->tb_rate_Bps);
-            if (ccl_primitive_reduces(s->type))
-                w->rate_Bps = fmin(w->rate_Bps, gpu.reduce_rate_Bps);
-            if (s->type == CCL_PRIM_CPY)
-                w->rate_Bps = fmin(w->rate_Bps, gpu.copy_rate_Bps);
-            w->rate_Bps *= ccl_i_block_rate(run, rank);
-            w->overhead_s = to                        ? to->overhead_s
-                            : from                    ? from->overhead_s
-                            : s->type != CCL_PRIM_NOP ? gpu.overhead_s
-                                                      : 0;
-            if (s->type == CCL_PRIM_NOP)
-                w->bytes = 0;
-            if (send) {
-                r->transfers += run->batches;
-                slices += (uint64_t)run->batches * w->slices;
-                if (own) {
-                    uint64_t *sum = &conn_slices[send_conn];
-                    *sum += (uint64_t)run->batches * w->slices;
-                    run->conns[send_conn].roomy = *sum <= send->slots;
-                }
-                if (!ccl_i_conn_offers(run, send_conn))
-                    count_flows(run, send, w, bytes, r);
-            }
-            if (w->pulls)
-                count_flows(run, &run->conns[recv_conn], w, bytes, r);
-        }
-        if (u->send != CCL_NONE && !run->step_conns)
-            run->conns[u->send].roomy = slices <= run->conns[u->send].slots;
-    }
-    return CCL_OK;
-}
+/* ---------------------------------------------------------------- paths of each step */
 
 static uint32_t make_path(const ccl_i_run_t *run, uint32_t c, double cap_Bps) {
     const ccl_i_fold_t *fold = run->fold;
@@ -335,6 +214,8 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->flow_start_s);
     free(run->units);
     free(run->work);
+    free(run->works);
+    free(run->work_of);
     free(run->order);
     free(run->step_conns);
     free(run->rank_units);
@@ -349,15 +230,13 @@ static void run_fini(ccl_i_run_t *run) {
     ccl_i_engine_destroy(run->engine);
 }
 
+/* Of the steps that are simulated: after folding. */
 static bool run_tables(ccl_i_run_t *run) {
-    uint32_t n = run->nsteps = run->program->nsteps;
-    run->work = malloc((n + 1u) * sizeof(*run->work));
+    uint32_t n = run->nsteps;
     run->done = calloc(n + 1u, sizeof(*run->done));
     run->waiters = malloc((n + 1u) * sizeof(*run->waiters));
-    run->awaited = calloc(n + 1u, 1);
-    run->flag_s = calloc(run->program->nranks + 1u, sizeof(*run->flag_s));
     run->ready = malloc((run->nunits + 1u) * sizeof(*run->ready));
-    if (!run->work || !run->done || !run->waiters || !run->awaited || !run->flag_s || !run->ready)
+    if ((!run->work && !ccl_i_work_table(run)) || !run->done || !run->waiters || !run->ready)
         return false;
     memset(run->waiters, 0xff, n * sizeof(*run->waiters));
     if (!run->trace)
@@ -408,8 +287,8 @@ static ccl_status_t simulate(ccl_i_run_t *run, const ccl_sim_options_t *options,
                              const ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     bool fair = options->sharing == CCL_SHARING_FAIR && !options->trace;
-    if ((!options->no_fold && fair && !ccl_i_fold(run, r->flows)) || !make_paths(run) ||
-        !ccl_i_least_init(run, r))
+    if ((!options->no_fold && fair && !ccl_i_fold(run, r->flows)) || !run_tables(run) ||
+        !make_paths(run) || !ccl_i_least_init(run, r))
         return ccl_fail_nomem(err);
     if (options->trace)
         ccl_i_trace_groups(options->trace, p);
@@ -440,18 +319,11 @@ static ccl_status_t prepare(ccl_i_run_t *run, ccl_i_kinds_t *kinds, ccl_routes_t
     run->batches = options->batches;
     if (!run->batches)
         CCL_TRY(ccl_i_kinds_batches(kinds, run->program, options->size_bytes, &run->batches, err));
-    if (!run_tables(run))
+    run->nsteps = run->program->nsteps;
+    run->flag_s = calloc(run->program->nranks + 1u, sizeof(*run->flag_s));
+    if (!run->flag_s || (options->step_times && !step_times(run, r)))
         return ccl_fail_nomem(err);
-    uint64_t *conn_slices = run->step_conns ? calloc(run->nconns + 1u, sizeof(*conn_slices)) : NULL;
-    ccl_status_t status;
-    if ((run->step_conns && !conn_slices) || (options->step_times && !step_times(run, r)))
-        status = ccl_fail_nomem(err);
-    else
-        status = make_work(run, kinds, options->size_bytes, conn_slices, r, err);
-    free(conn_slices);
-    if (status == CCL_OK)
-        make_roomy(run);
-    return status;
+    return ccl_i_work_make(run, kinds, options->size_bytes, r, err);
 }
 
 /* What a run that came to its end took. */
@@ -477,6 +349,9 @@ static ccl_status_t conclude(ccl_i_run_t *run, const ccl_sim_options_t *options,
         r->time_s = INFINITY;
         return CCL_OK;
     }
+    /* The whole program's, which folding left behind, for what follows. */
+    if ((run->nleft > 0 || run->record) && !run->work && !ccl_i_work_table(run))
+        return ccl_fail_nomem(err);
     if (run->nleft > 0) {
         char text[400];
         CCL_TRY(ccl_i_run_deadlock(run, fifos, options->cause, r, err));

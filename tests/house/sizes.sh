@@ -39,7 +39,6 @@ search/tune/tune_eval.c:ccl_tune_program()	public: a point at a size, for a targ
 sim/fold_run.c:ccl_i_fold_tables	one table after the other
 sim/program.c:advance	the state machine of a thread block: its phases are read together
 sim/setup.c:ccl_i_sim_run()	those of ccl_sim_program(), and the trial
-sim/setup.c:make_work	one loop over steps: each field follows from those before it
 synth/packing/channels.c:ccl_i_pack_channels()	edges with their number, lanes, rates: of a packing in the making
 synth/packing/least.c:ccl_i_pack_least()	hops, roots and directions of a packing, and its prices
 synth/packing/run.c:ccl_i_pack_run()	what a synthesizer takes, and what was packed

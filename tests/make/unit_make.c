@@ -3,6 +3,48 @@
 #include "tests/synth/common.h"
 #include "tests/topologies/topologies.h"
 
+#include <malloc.h>
+#include <stdlib.h>
+
+/* What is allocated now, and the most since it was asked for. */
+static size_t held, most;
+
+static void *note(void *data) {
+    size_t now = __atomic_add_fetch(&held, malloc_usable_size(data), __ATOMIC_RELAXED);
+    most = now > most ? now : most;
+    return data;
+}
+
+static void *drop(void *data) {
+    __atomic_sub_fetch(&held, malloc_usable_size(data), __ATOMIC_RELAXED);
+    return data;
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *data, size_t bytes);
+void __real_free(void *data);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *data, size_t bytes);
+void __wrap_free(void *data);
+
+void *__wrap_malloc(size_t bytes) {
+    return note(__real_malloc(bytes));
+}
+
+void *__wrap_calloc(size_t n, size_t bytes) {
+    return note(__real_calloc(n, bytes));
+}
+
+void *__wrap_realloc(void *data, size_t bytes) {
+    return note(__real_realloc(drop(data), bytes));
+}
+
+void __wrap_free(void *data) {
+    __real_free(drop(data));
+}
+
 #define CLUSTER "servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x50GB/s,2us"
 
 /* The same as its steps one by one. */
@@ -101,4 +143,59 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-RUN_TESTS(test_all_steps, test_wrong_programs, test_refused)
+/* Programs of large clusters have millions of steps, most of which are like others': what a run
+   costs for each. */
+START_TEST(test_memory) {
+    ccl_topology_t *topo = topology("dgx-h100*16");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_made_t made = {0};
+    ccl_sim_result_t *run = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    sim.size_bytes = synth.size_bytes = 1 << 20;
+    ck_assert_msg(ccl_make(NULL, "recursive", topo, NULL, want, &synth, NULL, false, &made, &err) ==
+                      CCL_OK,
+                  "%s", err.text);
+    size_t before = most = held;
+    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, made.program, &sim, &run, &err) == CCL_OK, "%s",
+                  err.text);
+    ck_assert_msg(most - before < 30 * (size_t)made.program->nsteps, "%zu bytes a step",
+                  (most - before) / made.program->nsteps);
+    ccl_sim_result_destroy(run);
+    ccl_made_fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Blocks that do other things in turn, and wait for others at other places, are not taken for
+   alike: then none would be folded. */
+START_TEST(test_folds) {
+    ccl_topology_t *topo = topology("dgx1-v100*2");
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_made_t made = {0};
+    ccl_sim_result_t *runs[2] = {NULL, NULL};
+    ccl_error_t err = CCL_ERROR_INIT;
+    sim.size_bytes = synth.size_bytes = 1 << 30;
+    ck_assert_msg(ccl_make(NULL, "recursive", topo, NULL, want, &synth, NULL, false, &made, &err) ==
+                      CCL_OK,
+                  "%s", err.text);
+    for (int i = 0; i < 2; i++) {
+        sim.no_fold = i == 1;
+        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, made.program, &sim, &runs[i], &err),
+                         CCL_OK);
+    }
+    ck_assert_double_eq_tol(runs[0]->time_s, runs[1]->time_s, 1e-9 * runs[1]->time_s);
+    ck_assert_uint_lt(4 * runs[0]->events, runs[1]->events);
+    ccl_sim_result_destroy(runs[0]);
+    ccl_sim_result_destroy(runs[1]);
+    ccl_made_fini(&made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(test_all_steps, test_wrong_programs, test_refused, test_memory, test_folds)
