@@ -4,7 +4,10 @@
  * own. Here all trees are alike: from the root to the GPU of its rail in every other server, and
  * from there to the other GPUs. So the parts of a root are one to primitives inside servers, and
  * between servers each has a connection: flows share a NIC evenly, and who is root of twice as much
- * has two. Where a server has no NIC on a rail, its other NICs take the rail's parts in turn.
+ * has two. Where a server has no NIC on a rail, its other NICs take the rail's parts in turn. What
+ * they copy inside for parts of others is too much where links inside are busy, and the GPU that
+ * has no NIC has nothing to copy: there it is a hub, which has a part from its entry and copies it
+ * to all.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +37,9 @@ typedef struct shares {
     double *trees;   /* [n][n] from one to the other, both ways */
     double *link;    /* [nlinks] of these trees */
     uint32_t *entry; /* [nservers] GPUs by which the tree in hand enters */
+    uint32_t *hub;   /* [nservers] and from which it goes on to the others of the server */
+    bool spared;     /* some GPU is on no rail */
+    bool hubs;       /* such GPUs are hubs of their rails' parts, else entries are */
 } shares_t;
 
 static void shares_fini(shares_t *s) {
@@ -43,6 +49,7 @@ static void shares_fini(shares_t *s) {
     free(s->trees);
     free(s->link);
     free(s->entry);
+    free(s->hub);
 }
 
 static ccl_status_t shares_init(shares_t *s, ccl_i_packing_t *p, ccl_error_t *err) {
@@ -54,7 +61,8 @@ static ccl_status_t shares_init(shares_t *s, ccl_i_packing_t *p, ccl_error_t *er
     s->trees = calloc(n * n, sizeof *s->trees);
     s->link = calloc(s->c->topo->nlinks + (size_t)1, sizeof *s->link);
     s->entry = calloc(s->c->nservers, sizeof *s->entry);
-    bool ok = s->Bps && s->weight && s->parts && s->trees && s->link && s->entry;
+    s->hub = calloc(s->c->nservers, sizeof *s->hub);
+    bool ok = s->Bps && s->weight && s->parts && s->trees && s->link && s->entry && s->hub;
     return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
@@ -75,6 +83,8 @@ static ccl_status_t rate(shares_t *s, ccl_error_t *err) {
             }
         }
     }
+    for (uint32_t v = 0; v < s->n; v++)
+        s->spared = s->spared || !(s->Bps[v] > 0);
     return CCL_OK;
 }
 
@@ -127,6 +137,7 @@ static bool enter(shares_t *s, uint32_t root, int64_t k) {
                                              ccl_i_cluster_reaches(c, v, root))))
             return false;
         s->entry[x] = v;
+        s->hub[x] = s->hubs && x != home ? ccl_i_cluster_rank(c, x, rail) : v;
     }
     return true;
 }
@@ -140,7 +151,8 @@ static bool count_trees(shares_t *s) {
             if (!enter(s, r, k))
                 return false;
             for (uint32_t v = 0; v < n; v++) {
-                uint32_t e = s->entry[s->c->server[v]], u = v == e ? r : e;
+                uint32_t e = s->entry[s->c->server[v]], h = s->hub[s->c->server[v]];
+                uint32_t u = v == e ? r : v == h ? e : h;
                 s->trees[u * n + v] += u != v;
                 s->trees[v * n + u] += u != v;
             }
@@ -193,13 +205,20 @@ static double set_parts(shares_t *s, uint32_t most, bool down) {
     return total;
 }
 
+/* Way `i` of sharing: more and more parts, rounded or down, by entries or hubs. */
+static double set_way(shares_t *s, uint32_t i) {
+    s->hubs = i % 2 == 1;
+    return set_parts(s, i / 4, i / 2 % 2);
+}
+
 /* The fewest parts that load links near the bound, or those that load them least, of those for
  * which there are thread blocks. */
 static ccl_status_t share(shares_t *s, double bound_s, double *load_out, ccl_error_t *err) {
     uint32_t best = 0, sms = ccl_i_pack_fewest_sms(s->c->topo);
     double best_s = INFINITY;
-    for (uint32_t i = 2; i < 2 * POLICY.parts + 2 && best_s > bound_s * (1 + POLICY.exact); i++) {
-        double load_s, total = set_parts(s, i / 2, i % 2);
+    for (uint32_t i = 4; i < 4 * POLICY.parts + 4 && best_s > bound_s * (1 + POLICY.exact);
+         i += s->spared ? 1 : 2) {
+        double load_s, total = set_way(s, i);
         if (2 * total * (s->n - 1) > POLICY.transfers)
             break;
         if (!count_trees(s))
@@ -214,7 +233,7 @@ static ccl_status_t share(shares_t *s, double bound_s, double *load_out, ccl_err
     }
     if (best == 0)
         return ccl_fail(err, CCL_INFEASIBLE, "packing: too few thread blocks for parts");
-    s->p->total = (int64_t)set_parts(s, best / 2, best % 2);
+    s->p->total = (int64_t)set_way(s, best);
     for (uint32_t v = 0; v < s->n; v++) {
         s->p->roots[v] = s->parts[v];
         s->p->nparts = s->parts[v] > s->p->nparts ? (uint32_t)s->parts[v] : s->p->nparts;
@@ -238,12 +257,19 @@ static ccl_status_t place_tree(const shares_t *s, ccl_i_pack_forest_t *f, uint32
         b->order[at++] = v;
         b->parent[v] = v == root ? CCL_NONE : root;
     }
+    for (uint32_t i = 0; i < c->nservers; i++) {
+        uint32_t x = (home + i) % c->nservers;
+        if (s->hub[x] == s->entry[x])
+            continue;
+        b->order[at++] = s->hub[x];
+        b->parent[s->hub[x]] = s->entry[x];
+    }
     for (uint32_t i = 0; i < s->n; i++) {
-        uint32_t v = c->ranks[(c->first[home] + i) % s->n], e = s->entry[c->server[v]];
-        if (v == e)
+        uint32_t v = c->ranks[(c->first[home] + i) % s->n], x = c->server[v];
+        if (v == s->entry[x] || v == s->hub[x])
             continue;
         b->order[at++] = v;
-        b->parent[v] = e;
+        b->parent[v] = s->hub[x];
     }
     return CCL_OK;
 }

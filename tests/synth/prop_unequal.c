@@ -99,6 +99,10 @@ START_TEST(a_dead_nic) {
     ccl_topology_t *whole = cluster(4, 4, 50, H100);
     check(edited(whole, "fail:nic:0"), 0x1p28, 1.045, 810);
     ccl_topology_destroy(whole);
+    /* Links inside are busy: the GPU without a NIC copies what comes for its rail. */
+    whole = cluster_of(4, 4, 190, 50, H100);
+    check(edited(whole, "fail:nic:0"), 0x1p28, 1.065, 810);
+    ccl_topology_destroy(whole);
 }
 END_TEST
 
