@@ -10,7 +10,7 @@
 #include <stdarg.h>
 
 enum {
-    ROUNDS = SANITIZED ? 12 : 60,
+    ROUNDS = SANITIZED ? 12 : 40,
     NIGHTLY_ROUNDS = 100000,
     BESIDE = 20,
     GREEDY_GPUS = 8,

@@ -363,7 +363,8 @@ int main(void) {
     tcase_add_loop_test(tcase, test_keys, 0, (int)CCL_ARRAY_LEN(keys));
     if (!SANITIZED) { /* times alone */
         tcase_add_test(tcase, test_cut_on);
-        tcase_add_test(tcase, test_twice_the_size);
+        if (nightly())
+            tcase_add_test(tcase, test_twice_the_size);
     }
     tcase_add_test(tcase, test_added);
     suite_add_tcase(suite, tcase);
