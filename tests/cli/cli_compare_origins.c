@@ -47,10 +47,10 @@ static size_t compared(const char *cluster, const char *more) {
 }
 
 START_TEST(library) {
-    static const char *const sample[] = {"dgx1-v100", "heteccl-v100-4+8", "mi300x-x8"};
+    static const char *const sample[] = {"dgx1-v100", "mi300x-x8", "heteccl-v100-4+8"};
     size_t n = 0;
 
-    for (size_t i = 0; i < CCL_ARRAY_LEN(sample) && !nightly(); i++)
+    for (size_t i = 0; i < CCL_ARRAY_LEN(sample) - 2 * SANITIZED && !nightly(); i++)
         n += compared(sample[i], "");
     for (const ccl_library_entry_t *entry = ccl_topology_library(); entry->name && nightly();
          entry++) {
@@ -63,7 +63,7 @@ START_TEST(library) {
                                                                        : "");
         ccl_topology_destroy(topo);
     }
-    ck_assert_uint_gt(n, 40);
+    ck_assert_uint_gt(n, SANITIZED ? 20 : 40);
 }
 END_TEST
 

@@ -46,7 +46,7 @@ static const char *const commands[] = {
     "topology symmetry dgx-h100 --fail gpu:3",
     "synth " RAILS " -c allgather -w sketch --size 1M -v -o schema.sketch.xml",
     "synth " RAILS " -c allgather -w cegis --size 1M -o schema.cegis.xml",
-    "synth -t hetccl-snu -c allreduce -w c2c --size 1M -o schema.c2c.json",
+    "synth " RAILS " -c allreduce -w c2c --clusters 2 --size 1M -o schema.c2c.json",
     "testbed list",
     "topology check dgx1-v100",
     "topology check no-such-cluster",
