@@ -64,7 +64,7 @@ START_TEST(test_as_diagnose) {
         {"syccl-a100-32", "broadcast_perf", CCL_BROADCAST},
         {"v100-pcie-x4", "all_gather_perf", CCL_ALLGATHER},
     };
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < (SANITIZED ? 4 : CCL_ARRAY_LEN(rows)); i++) {
         ccl_topology_t *topo = topology(rows[i].cluster);
         ccl_measured_log_t *log = NULL;
         ccl_diagnosis_run_t *d = diagnose(topo, rows[i].test, &log);
