@@ -27,6 +27,8 @@ static const pass_row_t rows[] = {
      CCL_ALLREDUCE, 1 << 17, 15.34},
     {"mirrored orders", "sketch", "h20-x4", NULL, CCL_ALLREDUCE, 1 << 22, 34.9},
     {"lines", "sketch", "resccl-topo1", NULL, CCL_REDUCE, 1 << 18, 49.95},
+    {"a line over four channels", "sketch", "profiled:resccl-topo1", NULL, CCL_ALLGATHER, 1 << 27,
+     1641},
     {"flow", "sketch", "servers:2 gpus:4 nvswitch=100GB/s,0us nics:4x25GB/s,9us fabric=rail,spine",
      NULL, CCL_REDUCE, 1 << 20, 20.75},
     {"flow of balanced mixes", "sketch",
