@@ -210,6 +210,22 @@ static bool wanted(const ccl_i_compare_t *c, uint32_t i, uint32_t *first) {
     return false;
 }
 
+/* prepare_program(), counted. */
+static ccl_status_t prepare_counted(ccl_i_compare_t *c, uint32_t i, uint32_t worker,
+                                    ccl_error_t *err) {
+    const ccl_contender_t *contender = &c->options->contenders[i];
+    uint32_t one = !contender->program && !contender->library;
+    ccl_lock_take(c->lock);
+    c->making += one;
+    c->out->together = c->making > c->out->together ? c->making : c->out->together;
+    ccl_lock_release(c->lock);
+    ccl_status_t status = prepare_program(c, i, worker, err);
+    ccl_lock_take(c->lock);
+    c->making -= one;
+    ccl_lock_release(c->lock);
+    return status;
+}
+
 ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     ccl_i_compare_t *c = user;
     ccl_i_ready_t *r = &c->ready[index];
@@ -219,7 +235,7 @@ ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, 
     ccl_error_clear(&r->err);
     r->status = CCL_INTERRUPTED;
     if (ccl_i_compare_begin(c, r->first, index, worker))
-        r->status = prepare_program(c, index, worker, &r->err);
+        r->status = prepare_counted(c, index, worker, &r->err);
     if (r->status != CCL_OK) {
         r->program = NULL;
         r->schedule = NULL;

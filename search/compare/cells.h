@@ -52,12 +52,16 @@ typedef struct ccl_i_compare {
     uint32_t *group; /* [ncontenders] those that are made ready and run now, ngroup of them */
     uint32_t ngroup;
     ccl_content_t topology, demand; /* of the notebook */
-    ccl_routes_t **routes;          /* [threads], made when first needed */
+    ccl_routes_t **routes;          /* [2 threads], made when first needed */
     atomic_uint unsure;             /* cells without a spread, sizes without links: no memory */
     atomic_uint_least64_t done;
     uint64_t total;
     uint32_t threads;
-    atomic_uint *running; /* [threads] the cell that a worker is at, CCL_NONE: none */
+    atomic_uint *running; /* [2 threads] the cell that a worker is at, CCL_NONE: none */
+    uint32_t making;      /* contenders, now; under the lock */
+    bool alone;           /* large programs are made by the first worker, one after the other */
+    uint32_t next_alone;  /* of these, into group */
+    atomic_uint next;     /* of the others */
     atomic_bool interrupted;
 } ccl_i_compare_t;
 
@@ -78,6 +82,12 @@ ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
  * @param from  CCL_NONE at first.   @return false: all had their turn.
  */
 bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from);
+/** Is a contender synthesized for each size? */
+bool ccl_i_compare_by_size(const ccl_i_compare_t *c, uint32_t contender);
+/** Does each contender of the group go from beginning to end (large.c)? */
+bool ccl_i_compare_is_large(ccl_i_compare_t *c);
+/** They do. */
+ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err);
 /** Sizes at which somebody is within the gap of the bound: who is in the group does not run there.
  */
 ccl_status_t ccl_i_compare_end_races(ccl_i_compare_t *c, ccl_error_t *err);

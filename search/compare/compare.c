@@ -62,17 +62,6 @@ static ccl_status_t simulate_one(uint32_t index, uint32_t worker, void *user, cc
     return ccl_i_compare_simulate(index / n * nc + c->group[index % n], worker, c, err);
 }
 
-/* A contender of a large cluster from beginning to end: fewer programs are held at a time. */
-static ccl_status_t run_one(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_compare_t *c = user;
-    uint32_t nc = c->options->ncontenders, contender = c->group[index];
-    CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
-    for (uint32_t s = 0; s < c->options->nsizes; s++)
-        CCL_TRY(ccl_i_compare_simulate(s * nc + contender, worker, c, err));
-    ccl_i_compare_release(c, contender);
-    return CCL_OK;
-}
-
 /* Nobody has a time, and memory is why. */
 static bool too_little(const ccl_comparison_t *out) {
     bool scarce = false;
@@ -170,8 +159,9 @@ static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *e
     for (uint32_t from = CCL_NONE; ccl_i_compare_next(c, &from);) {
         if (c->options->gap > 0)
             CCL_TRY(ccl_i_compare_end_races(c, err));
-        bool whole = c->topo->nranks >= CCL_I_COMPARE_LARGE && c->ngroup > threads;
-        CCL_TRY(ccl_parallel_for(c->ngroup, threads, whole ? run_one : prepare_one, c, err));
+        bool whole = ccl_i_compare_is_large(c);
+        CCL_TRY(whole ? ccl_i_compare_large(c, err)
+                      : ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
         if (threads > 1)
             CCL_TRY(prepare_alone(c, err));
         if (!whole)
@@ -469,19 +459,19 @@ static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
     c->threads = threads;
     c->out = calloc(1, sizeof *c->out);
     c->ready = calloc(nc, sizeof *c->ready);
-    c->routes = calloc(threads, sizeof *c->routes);
+    c->routes = calloc(2 * (size_t)threads, sizeof *c->routes);
     c->cell_why = calloc(nc * ns, sizeof *c->cell_why);
     c->known = calloc(nc * ns, sizeof *c->known);
     c->for_protocol = calloc(nc * ns, sizeof *c->for_protocol);
     c->again = calloc(nc * ns, sizeof *c->again);
     c->best_of = calloc(ns, sizeof *c->best_of);
     c->group = calloc(nc, sizeof *c->group);
-    c->running = calloc(threads, sizeof *c->running);
+    c->running = calloc(2 * (size_t)threads, sizeof *c->running);
     c->lock = ccl_lock_create();
     if (!c->group || !c->running || !c->out || !c->ready || !c->routes || !c->cell_why ||
         !c->known || !c->for_protocol || !c->again || !c->best_of || !c->lock)
         return CCL_ERR_NOMEM;
-    for (uint32_t w = 0; w < threads; w++)
+    for (uint32_t w = 0; w < 2 * threads; w++)
         atomic_init(&c->running[w], CCL_NONE);
     return CCL_OK;
 }
@@ -489,7 +479,7 @@ static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
 static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     uint32_t nc = c->options->ncontenders, ns = c->options->nsizes;
     ccl_i_compare_forget_all(c->ready, nc, ns);
-    for (uint32_t i = 0; c->routes && i < threads; i++)
+    for (uint32_t i = 0; c->routes && i < 2 * threads; i++)
         ccl_routes_destroy(c->routes[i]);
     for (size_t i = 0; c->cell_why && i < (size_t)nc * ns; i++)
         free(c->cell_why[i]);

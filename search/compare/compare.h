@@ -121,6 +121,7 @@ typedef struct ccl_comparison {
     bool interrupted;  /**< cells that were not finished have that status; ties may be missing */
     uint32_t released; /**< contenders whose program was given back before the end, on large
                             clusters */
+    uint32_t together; /**< most contenders that were being made into programs at a time */
     uint32_t finished; /**< cells with a time, or with a reason why they have none */
     uint32_t nccl;     /**< contender that is the library; CCL_NONE: none of them */
     const char *nccl_note; /**< what of it is not modelled here, in a line; NULL: nothing; static */

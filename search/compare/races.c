@@ -17,7 +17,7 @@ bool ccl_comparison_proven(const ccl_comparison_t *c, uint32_t size) {
 
 /* Those that take longest, as they are made for each size, come last: what an interrupted
    comparison has finished is of use then. */
-static bool comes_last(const ccl_i_compare_t *c, uint32_t i) {
+bool ccl_i_compare_by_size(const ccl_i_compare_t *c, uint32_t i) {
     const ccl_contender_t *contender = &c->options->contenders[i];
     const ccl_synth_ops_t *ops = ccl_synth_find(contender->name);
     return !contender->program && !contender->schedule && !contender->library && ops &&
@@ -65,7 +65,7 @@ bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from) {
     c->ngroup = 0;
     for (uint32_t i = first ? 0 : *from; i < nc && !(single && c->ngroup); i++) {
         *from = i + 1;
-        if (comes_last(c, i) != first)
+        if (ccl_i_compare_by_size(c, i) != first)
             c->group[c->ngroup++] = i;
     }
     if (first)

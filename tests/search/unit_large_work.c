@@ -72,6 +72,40 @@ START_TEST(test_released) {
 }
 END_TEST
 
+/* On 416 GPUs one after the other is made, whatever the threads, and the times are the same. */
+START_TEST(test_alone) {
+    static const ccl_contender_t contenders[] = {
+        {.name = "hm"}, {.name = "recursive"}, {.name = "ring"}};
+    static const double sizes[] = {1048576, 67108864};
+    ccl_topology_t *topo = topology("servers:52 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
+    ccl_collective_t *want = NULL;
+    double times[2][6];
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    for (uint32_t threads = 1; threads <= 4; threads += 3) {
+        ccl_comparison_t *made = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ctx.threads = threads;
+        ccl_compare_options_t options = {.size = sizeof options,
+                                         .contenders = contenders,
+                                         .ncontenders = 3,
+                                         .sizes_bytes = sizes,
+                                         .nsizes = 2,
+                                         .synth = CCL_SYNTH_OPTIONS_INIT,
+                                         .lower = CCL_LOWER_OPTIONS_INIT,
+                                         .sim = CCL_SIM_OPTIONS_INIT};
+        options.synth.channels = 1;
+        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
+        for (uint32_t i = 0; i < 6; i++)
+            times[threads > 1][i] = made->cells[i].time_s;
+        ck_assert_uint_eq(made->together, 1);
+        ccl_comparison_destroy(made);
+    }
+    ck_assert_mem_eq(times[0], times[1], sizeof times[0]);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Of millions of primitives that lowering makes there are no two copies. */
 START_TEST(test_handed_over) {
     ccl_topology_t *topo = topology("dgx-h100*2");
@@ -94,6 +128,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
     tcase_add_test(tcase, test_released);
+    tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_handed_over);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

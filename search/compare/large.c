@@ -1,0 +1,85 @@
+/*
+ * Comparisons on large clusters. A contender goes from beginning to end, so that its program is
+ * given back before the next one's is made. From some size on two at a time take too much: the
+ * first worker makes those that are synthesized here one after the other, with its sizes simulated
+ * by several threads, and the other workers the others.
+ */
+#include "search/compare/cells.h"
+#include "search/compare/shared.h"
+
+/* From as many ranks on, programs have millions of steps. */
+static const uint32_t ALONE = 400;
+
+bool ccl_i_compare_is_large(ccl_i_compare_t *c) {
+    c->alone = c->threads > 1 && c->ngroup > 1 && c->topo->nranks >= ALONE;
+    for (uint32_t k = 0; k < c->ngroup; k++) /* these hold a program at a time, and search long */
+        c->alone = c->alone && !ccl_i_compare_by_size(c, c->group[k]);
+    return c->alone || (c->topo->nranks >= CCL_I_COMPARE_LARGE && c->ngroup > c->threads);
+}
+
+/* Is its program made of a schedule here, once for all sizes? Then it may be large. */
+static bool is_alone(const ccl_i_compare_t *c, uint32_t contender) {
+    const ccl_contender_t *by = &c->options->contenders[contender];
+    return c->alone && !by->program && !by->library;
+}
+
+/* Sizes of one contender; threads beside the worker have numbers behind those of all workers. */
+typedef struct sizes {
+    ccl_i_compare_t *c;
+    uint32_t contender, worker;
+} sizes_t;
+
+static ccl_status_t simulate_size(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    const sizes_t *s = user;
+    return ccl_i_compare_simulate(index * s->c->options->ncontenders + s->contender,
+                                  worker == 0 ? s->worker : s->c->threads + worker - 1, s->c, err);
+}
+
+static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t worker,
+                            uint32_t threads, ccl_error_t *err) {
+    sizes_t sizes = {c, contender, worker};
+    CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
+    CCL_TRY(ccl_parallel_for(c->options->nsizes, threads, simulate_size, &sizes, err));
+    ccl_i_compare_release(c, contender);
+    return CCL_OK;
+}
+
+/* Those that a worker may make beside others, as long as there are any. */
+static ccl_status_t run_others(ccl_i_compare_t *c, uint32_t worker, ccl_error_t *err) {
+    for (;;) {
+        uint32_t k = atomic_fetch_add(&c->next, 1);
+        if (k >= c->ngroup)
+            return CCL_OK;
+        if (!is_alone(c, c->group[k]))
+            CCL_TRY(run_one(c, c->group[k], worker, 1, err));
+    }
+}
+
+static ccl_status_t run_alone(ccl_i_compare_t *c, ccl_error_t *err) {
+    for (uint32_t k = c->next_alone; k < c->ngroup; k = c->next_alone) {
+        c->next_alone++;
+        if (is_alone(c, c->group[k]))
+            CCL_TRY(run_one(c, c->group[k], 0, c->threads, err));
+    }
+    return CCL_OK;
+}
+
+static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    (void)index;
+    ccl_i_compare_t *c = user;
+    if (worker == 0)
+        CCL_TRY(run_alone(c, err));
+    CCL_TRY(run_others(c, worker, err));
+    if (worker != 0 && c->alone) { /* its routes, which large programs have no room for */
+        ccl_routes_destroy(c->routes[worker]);
+        c->routes[worker] = NULL;
+    }
+    return CCL_OK;
+}
+
+ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err) {
+    atomic_store(&c->next, 0);
+    c->next_alone = 0;
+    CCL_TRY(ccl_parallel_for(c->threads, c->threads, work, c, err));
+    return run_alone(c, err); /* where others were faster than the first worker began */
+}
