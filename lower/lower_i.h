@@ -37,7 +37,7 @@ typedef struct __attribute__((packed)) ccl_i_loc {
    does not need stands in arrays of its own, which end before the program begins to grow. */
 typedef struct ccl_i_op {
     uint32_t block; /* of its rank, program-wide */
-    uint32_t item;  /* in its block */
+    uint32_t item;  /* in its block; at emission its step there */
     ccl_i_loc_t src, dst;
     uint8_t readers; /* receives: operations that read the value before it is replaced; 2: or more
                       */
@@ -62,7 +62,7 @@ typedef struct ccl_i_lowering {
     bool in_place, no_fuse, ordered, task;
     uint32_t ntransfers, nranks, slots;
     const ccl_transfer_t *transfers; /* sorted by step, then chunk; the schedule's where they are */
-    uint32_t *original;              /* [ntransfers] their places in the schedule */
+    uint32_t *original;              /* [ntransfers] their places there; NULL: the same */
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
     uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until emission */
@@ -74,7 +74,7 @@ typedef struct ccl_i_lowering {
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;
     uint32_t *scratch_len; /* [nranks] */
-    /* Scratch elements by history: CCL_NONE until written. */
+    /* Scratch elements by history: CCL_NONE until written. Until emission. */
     uint32_t *history_of;  /* [2 ntransfers] */
     uint32_t *scratch_off; /* [histories] */
     uint32_t nhistories;
@@ -93,9 +93,12 @@ static inline uint32_t ccl_i_op_rank(const ccl_i_lowering_t *l, uint32_t op) {
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
                       size_t n);
 
-/** The stage of a transfer, by its place in l->transfers. */
+/** The place in the schedule of a transfer, by its place in l->transfers; and its stage. */
+static inline uint32_t ccl_i_original(const ccl_i_lowering_t *l, uint32_t transfer) {
+    return l->original ? l->original[transfer] : transfer;
+}
 static inline uint32_t ccl_i_stage(const ccl_i_lowering_t *l, uint32_t transfer) {
-    return l->stage ? l->stage[l->original[transfer]] : 0;
+    return l->stage ? l->stage[ccl_i_original(l, transfer)] : 0;
 }
 
 /** Sorts the transfers, orders the operations, finds buffers and dependencies. */

@@ -268,6 +268,36 @@ static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
     return s;
 }
 
+/* All scratch in the order of the program. After that nobody asks for histories, unless elements
+   have sizes of their own. */
+static void place_scratch(ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks) {
+    for (uint32_t i = 0; i < blocks->nitems; i++) {
+        const ccl_i_item_t *item = &blocks->items[i];
+        ccl_step_t s = primitive(l, item);
+        ccl_i_op_t *op = &l->ops[item->recv != CCL_NONE ? item->recv : item->send];
+        op->src = (ccl_i_loc_t){s.src_off, s.src_buf};
+        op->dst = (ccl_i_loc_t){s.dst_off, s.dst_buf};
+    }
+    if (l->coll->kind == CCL_CUSTOM)
+        return;
+    free(l->history_of);
+    free(l->scratch_off);
+    l->history_of = l->scratch_off = NULL;
+}
+
+/* The step of an operation in its block, instead of its item. */
+static void number_steps(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks_t *blocks) {
+    for (uint32_t i = 0; i < blocks->nitems; i++) {
+        const ccl_i_item_t *item = &blocks->items[i];
+        if (item->recv != CCL_NONE)
+            l->ops[item->recv].item = e->step[i];
+        if (item->send != CCL_NONE)
+            l->ops[item->send].item = e->step[i];
+    }
+    free(e->step);
+    e->step = NULL;
+}
+
 /* Joined primitives: scratch in the order of sends, so that what goes together lies together. */
 static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks_t *blocks,
                                 ccl_error_t *err) {
@@ -322,11 +352,10 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                 main.count = next - i;
                 for (uint32_t d = e->first_dep[i]; d < e->first_dep[i + 1]; d++) {
                     const ccl_i_op_t *on = &l->ops[e->deps[d]];
-                    uint32_t on_item = blocks->blocks[on->block].first + on->item;
                     ccl_step_t nop = {.type = CCL_PRIM_NOP,
                                       .stage = main.stage,
                                       .dep_tb = e->local[on->block],
-                                      .dep_step = e->step[on_item]};
+                                      .dep_step = on->item};
                     if (d + 1 < e->first_dep[i + 1]) {
                         ccl_program_builder_step(b, tb, nop);
                     } else {
@@ -426,9 +455,9 @@ static ccl_status_t raise_stages(ccl_i_lowering_t *l, ccl_error_t *err) {
         raised = false;
         for (size_t i = 0; i < n; i++) {
             const ccl_i_waits_t *op = &l->waits[l->by_place[i]];
-            uint16_t *mine = &stage[l->original[l->by_place[i] / 2]];
+            uint16_t *mine = &stage[ccl_i_original(l, l->by_place[i] / 2)];
             for (uint32_t k = 0; k < op->ndeps; k++) {
-                uint16_t theirs = stage[l->original[l->deps[op->first_dep + k] / 2]];
+                uint16_t theirs = stage[ccl_i_original(l, l->deps[op->first_dep + k] / 2)];
                 raised |= theirs > *mine;
                 *mine = theirs > *mine ? theirs : *mine;
             }
@@ -500,6 +529,8 @@ static void end_waits(ccl_i_lowering_t *l) {
 void ccl_i_lowering_end(ccl_i_lowering_t *l) {
     end_places(l);
     end_waits(l);
+    free(l->history_of);
+    free(l->scratch_off);
     free(l->copies);
     ccl_arena_fini(&l->arena);
 }
@@ -527,6 +558,9 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     end_places(&l);
     CCL_TRY_GOTO(find_steps(&e, &l, &blocks, err), status, end);
     end_waits(&l);
+    number_steps(&l, &e, &blocks);
+    if (!e.prims)
+        place_scratch(&l, &blocks);
     CCL_TRY_GOTO(build(&l, &e, &blocks, how->proto, out, err), status, end);
     (*out)->piece_bytes = how->piece_bytes;
 end:

@@ -114,13 +114,14 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     l->transfers = sorted ? schedule->transfers : copy;
     l->by_place = malloc((2 * (size_t)n + 1) * sizeof *l->by_place);
     l->place = malloc((2 * (size_t)n + 1) * sizeof *l->place);
-    l->history_of = ccl_arena_alloc(&l->arena, 2 * (size_t)n + 1, sizeof *l->history_of);
-    l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
-    if ((!sorted && !copy) || !l->place || !l->by_place || !l->history_of || !l->original)
+    l->history_of = malloc((2 * (size_t)n + 1) * sizeof *l->history_of);
+    if (!sorted)
+        l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
+    if ((!sorted && !copy) || !l->place || !l->by_place || !l->history_of ||
+        (!sorted && !l->original))
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < n; i++) {
-        if (copy)
-            copy[i] = schedule->transfers[s->items[i]];
+    for (uint32_t i = 0; !sorted && i < n; i++) {
+        copy[i] = schedule->transfers[s->items[i]];
         l->original[i] = s->items[i];
     }
     return CCL_OK;
@@ -139,7 +140,7 @@ static ccl_status_t number_histories(ccl_i_lowering_t *l, sorter_t *s, uint64_t 
         l->nhistories += i == 0 || s->keys[i] != s->keys[i - 1];
         l->history_of[s->items[i]] = l->nhistories - 1;
     }
-    uint64_t *keys = ccl_arena_alloc(&l->arena, l->nhistories + (size_t)1, sizeof *keys);
+    uint64_t *keys = malloc((l->nhistories + (size_t)1) * sizeof *keys);
     if (!keys)
         return ccl_fail_nomem(err);
     for (size_t i = 0, h = 0; i < n; i++) {
@@ -460,7 +461,7 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     sorter_end_spare(&s);
     l->ops = ccl_arena_alloc(&l->arena, n + 1, sizeof *l->ops);
     l->waits = malloc((n + 1) * sizeof *l->waits);
-    l->scratch_off = ccl_arena_alloc(&l->arena, l->nhistories + (size_t)1, sizeof(uint32_t));
+    l->scratch_off = malloc((l->nhistories + (size_t)1) * sizeof(uint32_t));
     complete = calloc(l->ntransfers ? l->ntransfers : 1, 1);
     if (!l->ops || !l->waits || !l->scratch_off || !complete) {
         status = ccl_fail_nomem(err);
@@ -473,5 +474,6 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
 end:
     sorter_fini(&s);
     free(complete);
+    free(keys);
     return status;
 }

@@ -155,8 +155,8 @@ static bool may_forward(const ccl_i_lowering_t *l, const work_t *w, const end_t 
                         const end_t *recv) {
     if (l->no_fuse || send->receives || !recv->receives)
         return false;
-    return !l->forwards || (l->forwards[2 * (size_t)l->original[w->list[send->first]]] &&
-                            l->forwards[2 * (size_t)l->original[w->list[recv->first]] + 1]);
+    return !l->forwards || (l->forwards[2 * (size_t)ccl_i_original(l, w->list[send->first])] &&
+                            l->forwards[2 * (size_t)ccl_i_original(l, w->list[recv->first]) + 1]);
 }
 
 ccl_status_t ccl_i_find_forwarding(const ccl_schedule_t *schedule, uint8_t *forwards,

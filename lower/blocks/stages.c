@@ -150,7 +150,7 @@ ccl_status_t ccl_i_stages_find(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
             find(&f);
         }
         for (uint32_t t = 0; t < l.ntransfers; t++)
-            stage[l.original[t]] = (uint16_t)found[t];
+            stage[ccl_i_original(&l, t)] = (uint16_t)found[t];
     }
     ccl_i_lowering_end(&l);
     free(net);

@@ -356,7 +356,7 @@ START_TEST(test_memory) {
     mallopt(M_MMAP_THRESHOLD, 64 << 10); /* what is freed is no room for what comes */
     ck_assert_int_eq(ccl_synthesize(NULL, "recursive", topo, NULL, want, &synth, &schedule, &err),
                      CCL_OK);
-    before = scarce_begin(190 * (size_t)schedule->ntransfers); /* 240 was too little once */
+    before = scarce_begin(160 * (size_t)schedule->ntransfers); /* 240 was too little once */
     ccl_status_t status = ccl_lower(NULL, schedule, &how, &program, &err);
     scarce_end(before);
     ck_assert_msg(status == CCL_OK, "%s", err.text);
