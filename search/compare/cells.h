@@ -62,6 +62,7 @@ typedef struct ccl_i_compare {
     bool alone;           /* large programs are made by the first worker, one after the other */
     uint32_t next_alone;  /* of these, into group */
     atomic_uint next;     /* of the others */
+    atomic_bool *ended;   /* [threads] workers that will run none of these any more */
     atomic_bool interrupted;
 } ccl_i_compare_t;
 

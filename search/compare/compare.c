@@ -467,9 +467,10 @@ static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
     c->best_of = calloc(ns, sizeof *c->best_of);
     c->group = calloc(nc, sizeof *c->group);
     c->running = calloc(2 * (size_t)threads, sizeof *c->running);
+    c->ended = calloc(threads, sizeof *c->ended);
     c->lock = ccl_lock_create();
-    if (!c->group || !c->running || !c->out || !c->ready || !c->routes || !c->cell_why ||
-        !c->known || !c->for_protocol || !c->again || !c->best_of || !c->lock)
+    if (!c->group || !c->running || !c->ended || !c->out || !c->ready || !c->routes ||
+        !c->cell_why || !c->known || !c->for_protocol || !c->again || !c->best_of || !c->lock)
         return CCL_ERR_NOMEM;
     for (uint32_t w = 0; w < 2 * threads; w++)
         atomic_init(&c->running[w], CCL_NONE);
@@ -490,6 +491,7 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     free(c->best_of);
     free(c->group);
     free(c->running);
+    free(c->ended);
     ccl_lock_destroy(c->lock);
     free(c->routes);
     ccl_comparison_destroy(c->out);

@@ -23,7 +23,8 @@ static bool is_alone(const ccl_i_compare_t *c, uint32_t contender) {
     return c->alone && !by->program && !by->library;
 }
 
-/* Sizes of one contender; threads beside the worker have numbers behind those of all workers. */
+/* Sizes of one contender. Threads beside the worker take the places of workers that have ended,
+   with their routes, or places behind those of all workers. */
 typedef struct sizes {
     ccl_i_compare_t *c;
     uint32_t contender, worker;
@@ -31,8 +32,11 @@ typedef struct sizes {
 
 static ccl_status_t simulate_size(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     const sizes_t *s = user;
-    return ccl_i_compare_simulate(index * s->c->options->ncontenders + s->contender,
-                                  worker == 0 ? s->worker : s->c->threads + worker - 1, s->c, err);
+    ccl_i_compare_t *c = s->c;
+    uint32_t as = s->worker;
+    if (worker != 0) /* an ended worker does not begin again */
+        as = atomic_load(&c->ended[worker]) ? worker : c->threads + worker - 1;
+    return ccl_i_compare_simulate(index * c->options->ncontenders + s->contender, as, c, err);
 }
 
 static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t worker,
@@ -70,15 +74,14 @@ static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_
     if (worker == 0)
         CCL_TRY(run_alone(c, err));
     CCL_TRY(run_others(c, worker, err));
-    if (worker != 0 && c->alone) { /* its routes, which large programs have no room for */
-        ccl_routes_destroy(c->routes[worker]);
-        c->routes[worker] = NULL;
-    }
+    atomic_store(&c->ended[worker], true);
     return CCL_OK;
 }
 
 ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err) {
     atomic_store(&c->next, 0);
+    for (uint32_t w = 0; w < c->threads; w++)
+        atomic_store(&c->ended[w], false);
     c->next_alone = 0;
     CCL_TRY(ccl_parallel_for(c->threads, c->threads, work, c, err));
     return run_alone(c, err); /* where others were faster than the first worker began */
