@@ -17,6 +17,8 @@ static const pass_row_t rows[] = {
     {"ever more parts", "packing", "dgx1-v100", NULL, CCL_BROADCAST, 1 << 29, 4110},
     {"parts instead of spread connections", "hm", "profiled:resccl-topo2", NULL, CCL_REDUCESCATTER,
      1 << 29, 3923},
+    {"parts of the order that is not mirrored", "hpds", "profiled:resccl-topo1", NULL,
+     CCL_ALLREDUCE, 1 << 28, 7184},
     {"parts of the order given", "packing", "small:512:2", NULL, CCL_REDUCE, 1 << 23, 141},
 };
 
