@@ -4,6 +4,8 @@
 
 static const pass_row_t rows[] = {
     {"four channels", "sketch", "mi300x-x8", NULL, CCL_ALLGATHER, 1 << 28, 805},
+    {"four channels, the best estimate", "sketch", "hetccl-snu", "fail:gpu:1", CCL_ALLGATHER,
+     1 << 20, 114.7},
     {"more channels", "sketch", "mi300x-x8", NULL, CCL_ALLGATHER, 1 << 28, 773},
     {"two channels", "sketch", "dgx-a100", NULL, CCL_ALLREDUCE, 1 << 17, 27.2},
     {"two channels, the second mix", "sketch", "resccl-topo1", "scale:bandwidth:net=2",
