@@ -11,7 +11,10 @@ static size_t held, most;
 
 static void *note(void *data) {
     size_t now = __atomic_add_fetch(&held, malloc_usable_size(data), __ATOMIC_RELAXED);
-    most = now > most ? now : most;
+    size_t was = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    while (now > was &&
+           !__atomic_compare_exchange_n(&most, &was, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     return data;
 }
 
