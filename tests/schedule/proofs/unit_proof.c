@@ -162,7 +162,7 @@ START_TEST(test_memory) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_verdict_t verdict;
     ccl_program_t *p = lowered("dgx-h100*16", "recursive", CCL_ALLREDUCE);
-    struct rlimit before = scarce_begin(62 * (size_t)p->nsteps); /* 90 was too little once */
+    struct rlimit before = scarce_begin(59 * (size_t)p->nsteps); /* 90 was too little once */
     ccl_status_t status = ccl_program_verify(NULL, p, NULL, &verdict, &err);
     scarce_end(before);
     ck_assert_msg(status == CCL_OK && verdict.valid, "%s", err.text);
