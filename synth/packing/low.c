@@ -13,9 +13,11 @@ typedef struct policy {
     double parts_bytes;  /* an AllReduce of that much at least */
     double near;         /* times the bound: others are not looked for */
     double near_limited; /* the same where thread blocks are few */
+    double near_even;    /* and all roots have a part each */
 } policy_t;
 
-static const policy_t POLICY = {.parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15};
+static const policy_t POLICY = {
+    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015};
 
 typedef ccl_i_packing_t packing_t;
 typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, ccl_error_t *err);
@@ -80,9 +82,9 @@ static ccl_status_t run_if_faster(packing_t *low, const ccl_synth_options_t *opt
 
 /* Parts of shards, whose connections are as many as parts: none where their number is given.
  * *enough_out: they come near the bound, in time. */
-static ccl_status_t run_parts(const packing_t *p, double bound_s,
-                              const ccl_synth_options_t *options, ccl_schedule_t **out,
-                              double *time_out, bool *enough_out, ccl_error_t *err) {
+static ccl_status_t run_parts(packing_t *p, double bound_s, const ccl_synth_options_t *options,
+                              ccl_schedule_t **out, double *time_out, bool *enough_out,
+                              ccl_error_t *err) {
     packing_t low;
     bool found, near, ran = false;
     double bytes = options->size_bytes;
@@ -94,10 +96,15 @@ static ccl_status_t run_parts(const packing_t *p, double bound_s,
     CCL_TRY(find_low(p, ccl_i_pack_by_parts, bound_s, &low, &found, &near, err));
     if (!found)
         return CCL_OK;
-    ccl_status_t status = run_if_faster(&low, options, out, time_out, &ran, err);
+    ccl_status_t status = CCL_OK;
+    if (limited || !low.even)
+        status = run_if_faster(&low, options, out, time_out, &ran, err);
     low_fini(&low);
-    *enough_out =
-        ran && *time_out <= bound_s * bytes * (limited ? POLICY.near_limited : POLICY.near);
+    if (!ran)
+        return status;
+    double most = low.even ? POLICY.near_even : limited ? POLICY.near_limited : POLICY.near;
+    *enough_out = *time_out <= bound_s * bytes * most;
+    p->beat_s = *time_out;
     return status;
 }
 

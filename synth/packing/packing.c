@@ -383,6 +383,7 @@ ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options
                              .lane = p->lane,
                              .nlanes = p->nlanes,
                              .nparts = p->nparts,
+                             .beat_s = p->beat_s,
                              .paced = p->few_connections,
                              .how = p->nparts            ? "along rails in parts"
                                     : p->lane            ? "of servers alike, along rails"

@@ -259,6 +259,8 @@ typedef struct ccl_i_packing {
     uint32_t *lane; /* [total] of each tree, by root; NULL: its own */
     uint32_t nlanes;
     uint32_t nparts; /* parts of a root at most, which go the same way; 0: trees find their own */
+    bool even;       /* all that are roots are so of as much */
+    double beat_s;   /* what a schedule takes that was made before; 0: there is none */
 } ccl_i_packing_t;
 /** Room for a packing's trees, which are not set yet. */
 ccl_status_t ccl_i_pack_forest_init(const ccl_i_packing_t *p, bool up, ccl_i_pack_forest_t *out,
@@ -316,9 +318,8 @@ ccl_status_t ccl_i_pack_by_rails(ccl_i_packing_t *p, double bound_s, ccl_error_t
  * rail. */
 ccl_status_t ccl_i_pack_rail_weights(const ccl_i_cluster_t *cluster, const double *Bps,
                                      double *weight, ccl_error_t *err);
-/** An AllReduce along rails among servers that carry unequally much. Sets p->nparts.
- * @retval CCL_INFEASIBLE  all that are roots carry as much, or thread blocks or rails do not
- * suffice. */
+/** An AllReduce along rails in parts. Sets p->nparts and p->even.
+ * @retval CCL_INFEASIBLE  thread blocks or rails do not suffice. */
 ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- schedules */
@@ -334,6 +335,7 @@ typedef struct ccl_i_packed {
     uint32_t nlanes;
     uint32_t nparts; /* of a root at most, which go the same way along its rail; 0: they do not */
     bool paced;      /* trees wait for each other: ccl_i_pack_pace() */
+    double beat_s;   /* what was made before takes that; 0: nothing was */
     const char *how; /* they were found: of the schedule's origin */
 } ccl_i_packed_t;
 /**

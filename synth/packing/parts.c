@@ -88,7 +88,6 @@ static ccl_status_t rate(shares_t *s, ccl_error_t *err) {
     return CCL_OK;
 }
 
-/* Where all that are roots are so alike, a tree each does (search.c). */
 static ccl_status_t weigh(shares_t *s, ccl_error_t *err) {
     double most = 0, least = INFINITY;
     CCL_TRY(ccl_i_pack_rail_weights(s->c, s->Bps, s->weight, err));
@@ -96,8 +95,7 @@ static ccl_status_t weigh(shares_t *s, ccl_error_t *err) {
         most = fmax(most, s->weight[v]);
         least = s->weight[v] > 0 ? fmin(least, s->weight[v]) : least;
     }
-    if (!(least < most * (1 - POLICY.exact)))
-        return ccl_fail(err, CCL_INFEASIBLE, "packing: all roots are alike");
+    s->p->even = !(least < most * (1 - POLICY.exact));
     for (uint32_t v = 0; v < s->n; v++)
         s->weight[v] /= most;
     return CCL_OK;
@@ -216,8 +214,8 @@ static double set_way(shares_t *s, uint32_t i) {
 static ccl_status_t share(shares_t *s, double bound_s, double *load_out, ccl_error_t *err) {
     uint32_t best = 0, sms = ccl_i_pack_fewest_sms(s->c->topo);
     double best_s = INFINITY;
-    for (uint32_t i = 4; i < 4 * POLICY.parts + 4 && best_s > bound_s * (1 + POLICY.exact);
-         i += s->spared ? 1 : 2) {
+    uint32_t end = s->p->even ? 8 : 4 * POLICY.parts + 4; /* a part each */
+    for (uint32_t i = 4; i < end && best_s > bound_s * (1 + POLICY.exact); i += s->spared ? 1 : 2) {
         double load_s, total = set_way(s, i);
         if (2 * total * (s->n - 1) > POLICY.transfers)
             break;

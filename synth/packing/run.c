@@ -19,9 +19,10 @@ typedef struct policy {
     uint32_t fine;    /* of a tree, at most, then */
     double promise;   /* share of the time that they must promise */
     double work;      /* transfers times pieces, at most, then */
-    uint32_t parts;   /* pieces of a root's part, at least */
-    uint32_t by_rank; /* at most, where a root's parts are one to primitives */
-    uint32_t by_rail; /* at most, where those of all roots of a rail are */
+    uint32_t least;   /* logarithm of the pieces of a root's part, at least */
+    uint32_t first;   /* that is tried first */
+    uint32_t most;    /* at most */
+    double alike;     /* share of the time by which the same program differs */
     double cut_bytes; /* no smaller chunks */
     double piece_bytes; /* no smaller pieces where they are not simulated */
     double same;        /* share of the time by which chunks and pieces that are alike differ */
@@ -39,9 +40,10 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .piece_bytes = 32768,
                                 .same = 1e-3,
                                 .near = 1.02,
-                                .parts = 32,
-                                .by_rank = 64,
-                                .by_rail = 256,
+                                .least = 3,
+                                .first = 5,
+                                .most = 9,
+                                .alike = 1e-6,
                                 .cut_bytes = 8192,
                                 .worse = 1.1};
 
@@ -367,23 +369,54 @@ static ccl_status_t chunks_as_pieces(run_t *r, bool by_load, uint64_t transfers,
     return status;
 }
 
+/* Parts in more and more pieces as long as that is faster, of many much faster; else in fewer and
+ * fewer. @param best_out  logarithm of the best. */
+static ccl_status_t climb_parts(run_t *r, bool by_rail, uint64_t transfers, uint32_t *best_out,
+                                ccl_error_t *err) {
+    double *tried_s = r->tried_s[by_rail];
+    uint32_t first = POLICY.first, log = first;
+    r->by_rail = by_rail;
+    *best_out = first;
+    CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+    if (by_rail && fabs(tried_s[log] - r->tried_s[0][log]) <= POLICY.alike * tried_s[log])
+        return CCL_OK; /* no two of a rail share a connection */
+    for (double gain = 1;
+         log < POLICY.most && gain > 0 && (double)(transfers << (log + 1)) <= POLICY.work;) {
+        log++;
+        CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+        *best_out = tried_s[log] < tried_s[*best_out] ? log : *best_out;
+        gain = tried_s[log - 1] - tried_s[log];
+        gain -= 1u << log >= POLICY.pieces ? POLICY.promise * tried_s[log] : 0;
+    }
+    for (log = first; *best_out == log && log > POLICY.least;) {
+        log--;
+        CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+        *best_out = tried_s[log] < tried_s[log + 1] ? log : *best_out;
+    }
+    return CCL_OK;
+}
+
 /*
  * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
  * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
- * another. More and more pieces, as long as that is faster.
+ * another. Then half as many pieces again as the best, or three quarters, on the side of what comes
+ * second.
  */
-static ccl_status_t pieces_of_parts(run_t *r, ccl_schedule_t **out, ccl_error_t *err) {
+static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t **out,
+                                    ccl_error_t *err) {
+    uint32_t best[2];
+    double time_s;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
-    for (int by_rail = 0; by_rail < 2; by_rail++) {
-        uint32_t most = by_rail ? POLICY.by_rail : POLICY.by_rank;
-        double best_s = INFINITY, time_s = 0;
-        r->by_rail = by_rail == 1;
-        for (uint32_t cuts = POLICY.parts; cuts <= most && time_s < best_s; cuts *= 2) {
-            best_s = time_s > 0 ? time_s : best_s;
-            CCL_TRY(try_cuts(r, false, cuts, &time_s, err));
-        }
-    }
+    memset(r->tried_s, 0, sizeof r->tried_s);
+    for (int by_rail = 0; by_rail < 2; by_rail++)
+        CCL_TRY(climb_parts(r, by_rail == 1, transfers, &best[by_rail], err));
+    r->by_rail = r->tried_s[1][best[1]] < r->tried_s[0][best[0]];
+    uint32_t log = best[r->by_rail];
+    const double *tried_s = r->tried_s[r->by_rail];
+    bool more = tried_s[log + 1] > 0 && tried_s[log + 1] < tried_s[log - 1];
+    if (tried_s[log - 1] > 0 && log < POLICY.most)
+        CCL_TRY(try_cuts(r, false, 3u << (more ? log - 1 : log - 2), &time_s, err));
     return ccl_i_race_take(&r->race, out, err);
 }
 
@@ -406,7 +439,7 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
                              .level = CCL_GRANULARITY_ALGORITHM,
                              .size_bytes = size_bytes};
     if (r->packed->nparts > 0)
-        return pieces_of_parts(r, out, err);
+        return pieces_of_parts(r, transfers, out, err);
     CCL_TRY(try_cuts(r, false, 1, &whole_s[0], err));
     if (limited)
         CCL_TRY(try_cuts(r, true, 1, &whole_s[1], err));
@@ -419,7 +452,9 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
         /* Pieces cost no transfers. Chunks take turns where trees share connections or blocks. */
         if (!r->in_chunks)
             CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], err));
-        bool more = r->in_chunks || r->race.best.time_s > POLICY.near * trees_s, alike = false;
+        bool late = r->packed->beat_s > 0 && r->race.best.time_s > POLICY.worse * r->packed->beat_s;
+        bool more = r->in_chunks || (r->race.best.time_s > POLICY.near * trees_s && !late);
+        bool alike = false;
         if (more && !r->in_chunks)
             CCL_TRY(chunks_as_pieces(r, by_load == 1, transfers, &alike, err));
         if (more && !alike)
