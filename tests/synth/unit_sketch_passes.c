@@ -39,6 +39,7 @@ static const pass_row_t rows[] = {
     {"flow in fewer pieces", "sketch", "servers:6 gpus:3 nvswitch=20GB/s,2us nics:3x100GB/s,0us",
      NULL, CCL_REDUCE, 1 << 20, 13.15},
     {"apart in twice the cuts", "sketch", "dgx-b300", NULL, CCL_BROADCAST, 1 << 30, 1255},
+    {"other shapes", "sketch", "profiled:resccl-topo1", "fail:gpu:4", CCL_ALLGATHER, 1 << 19, 57},
     {"lowered before the choice", "sketch", "nd-a100-v4", NULL, CCL_ALLREDUCE, 1 << 23, 80.2},
 };
 
