@@ -155,7 +155,7 @@ int main(void) {
     Suite *suite = suite_create("prop.sim.estimate");
     TCase *tcase = tcase_create("estimate");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, test_random, 0, SANITIZED ? 2 : 4);
+    tcase_add_loop_test(tcase, test_random, 0, 4);
     tcase_add_loop_test(tcase, test_switches, 0, SANITIZED ? 2 : 4);
     tcase_add_test(tcase, test_totals);
     tcase_add_test(tcase, test_deadlock);
