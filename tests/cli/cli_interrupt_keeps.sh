@@ -37,25 +37,26 @@ interrupt 9 14 compare $big --sizes 1M,64M --with $few
 grep -q '^ *64M  [a-z]' "$dir/out" || say "compare: no winner: $(cat "$dir/out")"
 grep -q 'did not take part: cegis: interrupted' "$dir/out" || say "compare: does not say who is missing: $(cat "$dir/out")"
 ends '[0-9]* of 8 runs are finished; with --notebook FILE they are kept, and the same command goes on$'
-interrupt 9 14 compare $big --sizes 1M,64M --with $few --json
-grep -q '"winner": "[a-z]' "$dir/out" && grep -q '"why_not": "interrupted"' "$dir/out" || say "compare --json: $(head -c 300 "$dir/out")"
+if [ -z "${CCL_SANITIZED:-}" ]; then # there two commands say what is to be seen
+    interrupt 9 14 compare $big --sizes 1M,64M --with $few --json
+    grep -q '"winner": "[a-z]' "$dir/out" && grep -q '"why_not": "interrupted"' "$dir/out" || say "compare --json: $(head -c 300 "$dir/out")"
 
-# The notebook has what was finished: the next one begins there.
-interrupt 6 300 tune $big --sizes 1M,64M -k with=$few --budget 300runs --notebook "$dir/n.db"
-# Which contender the first runs hold is the scheduler's choice: any winner of 64M will do.
-grep -Eq '^ *64M .*--with (ring|direct|recursive|cegis)' "$dir/out" || say "tune: nothing: $(cat "$dir/out")"
-ends '[0-9]* runs are finished; the same command goes on from the notebook$'
-interrupt 6 300 tune $big --sizes 1M,64M -k with=$few --budget 300runs --notebook "$dir/n.db"
-grep -Eq ' ([6-9]|[1-9][0-9]+) from the notebook' "$dir/out" || say "tune: starts over: $(head -n 1 "$dir/out")"
+    # The notebook has what was finished: the next one begins there.
+    interrupt 6 300 tune $big --sizes 1M,64M -k with=$few --budget 300runs --notebook "$dir/n.db"
+    # Which contender the first runs hold is the scheduler's choice: any winner of 64M will do.
+    grep -Eq '^ *64M .*--with (ring|direct|recursive|cegis)' "$dir/out" || say "tune: nothing: $(cat "$dir/out")"
+    ends '[0-9]* runs are finished; the same command goes on from the notebook$'
+    interrupt 6 300 tune $big --sizes 1M,64M -k with=$few --budget 300runs --notebook "$dir/n.db"
+    grep -Eq ' ([6-9]|[1-9][0-9]+) from the notebook' "$dir/out" || say "tune: starts over: $(head -n 1 "$dir/out")"
 
-interrupt 6 300 sweep $big --sizes 1M,64M -k with=$few --vary fail:gpu:3 --budget 300runs --notebook none
-grep -q '^ *64M  heteccl-h20-4x2+8 ' "$dir/out" || say "sweep: nothing: $(cat "$dir/out")"
-ends '1 of 2 clusters are tuned, the last one in part; with a notebook the same command goes on$'
+    interrupt 6 300 sweep $big --sizes 1M,64M -k with=$few --vary fail:gpu:3 --budget 300runs --notebook none
+    grep -q '^ *64M  heteccl-h20-4x2+8 ' "$dir/out" || say "sweep: nothing: $(cat "$dir/out")"
+    ends '1 of 2 clusters are tuned, the last one in part; with a notebook the same command goes on$'
 
-interrupt 2 7 failover -t 'servers:4 gpus:4 nvswitch=450GB/s,1us nics:4x50GB/s,2us' -c allreduce --sizes 64M --with nccl,ring,greedy
-grep -q '^nic .* 64M ' "$dir/out" || say "failover: nothing: $(cat "$dir/out")"
-ends '[1-5] of 6 failures are looked at$'
-
+    interrupt 2 7 failover -t 'servers:4 gpus:4 nvswitch=450GB/s,1us nics:4x50GB/s,2us' -c allreduce --sizes 64M --with nccl,ring,greedy
+    grep -q '^nic .* 64M ' "$dir/out" || say "failover: nothing: $(cat "$dir/out")"
+    ends '[1-5] of 6 failures are looked at$'
+fi
 interrupt 12 '[1-9][0-9]' explain $big --with recursive --size 64M
 grep -q '^What would help most, of [0-9]* changes tried' "$dir/out" || say "explain: nothing: $(head -n 3 "$dir/out")"
 ends '[0-9]* of [0-9]* changes are tried$'

@@ -110,7 +110,7 @@ START_TEST(nobody_is_faster) {
                                         "servers:2 gpus:3 nvswitch=100GB/s nics:2x10GB/s"};
     ccl_rng_t rng;
     ccl_rng_init(&rng, 3);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(specs); i++) {
+    for (size_t i = 2 * SANITIZED; i < CCL_ARRAY_LEN(specs); i++) {
         ccl_topology_t *topo = topology(specs[i]);
         check_topology(topo);
         ccl_topology_destroy(topo);

@@ -9,7 +9,7 @@
 /* Searches take nearly all of the time: at night on the larger ones too, for every kind, all of
    five that come in turn, for every change one. Sanitizers are ten times as slow. */
 #ifdef __SANITIZE_ADDRESS__
-enum { MOST_RANKS = 12, LEAST_TRIED = 200 };
+enum { MOST_RANKS = 8, LEAST_TRIED = 100 };
 enum { NIGHTLY_RANKS = 16, ALL_KINDS_RANKS = 8, NIGHTLY_OF_FIVE = 2 };
 #else
 enum { MOST_RANKS = 64, LEAST_TRIED = 1000 };

@@ -495,7 +495,8 @@ int main(void) {
     tcase_add_test(tcase, test_same_with_cache);
     if (!SANITIZED) /* times alone */
         tcase_add_loop_test(tcase, test_quality, 0, (int)CCL_ARRAY_LEN(QUALITY));
-    tcase_add_test(tcase, test_without_shapes);
+    if (!SANITIZED)
+        tcase_add_test(tcase, test_without_shapes);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
