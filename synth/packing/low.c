@@ -14,10 +14,11 @@ typedef struct policy {
     double near;         /* times the bound: others are not looked for */
     double near_limited; /* the same where thread blocks are few */
     double near_even;    /* and all roots have a part each */
+    double lead;         /* then: times others, which programs gain more from later, at most */
 } policy_t;
 
 static const policy_t POLICY = {
-    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015};
+    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015, .lead = 1.002};
 
 typedef ccl_i_packing_t packing_t;
 typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, ccl_error_t *err);
@@ -105,6 +106,8 @@ static ccl_status_t run_parts(packing_t *p, double bound_s, const ccl_synth_opti
     double most = low.even ? POLICY.near_even : limited ? POLICY.near_limited : POLICY.near;
     *enough_out = *time_out <= bound_s * bytes * most;
     p->beat_s = *time_out;
+    if (low.even)
+        *time_out *= POLICY.lead;
     return status;
 }
 
