@@ -32,32 +32,38 @@ START_TEST(test_events) {
 }
 END_TEST
 
+/* AllGather by hm, recursive and ring, over one channel. */
+enum { THREE = 3 };
+static ccl_comparison_t *compare_three(const ccl_topology_t *topo, const double *sizes,
+                                       uint32_t nsizes, uint32_t threads) {
+    static const ccl_contender_t contenders[THREE] = {
+        {.name = "hm"}, {.name = "recursive"}, {.name = "ring"}};
+    ccl_collective_t *want = NULL;
+    ccl_comparison_t *made = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ctx.threads = threads;
+    options.contenders = contenders;
+    options.ncontenders = THREE;
+    options.sizes_bytes = sizes;
+    options.nsizes = nsizes;
+    options.synth.channels = 1;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
+    ccl_collective_destroy(want);
+    return made;
+}
+
 /* On 256 GPUs whoever is far behind the winner is given back, on any number of threads; one that is
    near stays. */
 START_TEST(test_released) {
-    static const ccl_contender_t contenders[] = {
-        {.name = "hm"}, {.name = "recursive"}, {.name = "ring"}};
     static const double sizes[] = {67108864}; /* recursive is 5 % behind */
     ccl_topology_t *topo = topology("servers:32 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
-    ccl_collective_t *want = NULL;
-    double times[2][3];
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    double times[2][THREE];
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
-        ccl_comparison_t *made = NULL;
-        ccl_ctx_t ctx = CCL_CTX_INIT;
-        ctx.threads = threads;
-        ccl_compare_options_t options = {.size = sizeof options,
-                                         .contenders = contenders,
-                                         .ncontenders = 3,
-                                         .sizes_bytes = sizes,
-                                         .nsizes = 1,
-                                         .synth = CCL_SYNTH_OPTIONS_INIT,
-                                         .lower = CCL_LOWER_OPTIONS_INIT,
-                                         .sim = CCL_SIM_OPTIONS_INIT};
-        options.synth.channels = 1;
-        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
+        ccl_comparison_t *made = compare_three(topo, sizes, 1, threads);
         uint32_t far = 0;
-        for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t i = 0; i < THREE; i++) {
             const ccl_compare_cell_t *cells = made->cells;
             times[threads > 1][i] = cells[i].time_s;
             far += cells[i].time_s > 1.25 * cells[made->winner[0]].time_s;
@@ -67,41 +73,23 @@ START_TEST(test_released) {
         ccl_comparison_destroy(made);
     }
     ck_assert_mem_eq(times[0], times[1], sizeof times[0]);
-    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST
 
 /* On 416 GPUs one after the other is made, whatever the threads, and the times are the same. */
 START_TEST(test_alone) {
-    static const ccl_contender_t contenders[] = {
-        {.name = "hm"}, {.name = "recursive"}, {.name = "ring"}};
     static const double sizes[] = {1048576, 67108864};
     ccl_topology_t *topo = topology("servers:52 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
-    ccl_collective_t *want = NULL;
-    double times[2][6];
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    double times[2][2 * THREE];
     for (uint32_t threads = 1; threads <= 4; threads += 3) {
-        ccl_comparison_t *made = NULL;
-        ccl_ctx_t ctx = CCL_CTX_INIT;
-        ctx.threads = threads;
-        ccl_compare_options_t options = {.size = sizeof options,
-                                         .contenders = contenders,
-                                         .ncontenders = 3,
-                                         .sizes_bytes = sizes,
-                                         .nsizes = 2,
-                                         .synth = CCL_SYNTH_OPTIONS_INIT,
-                                         .lower = CCL_LOWER_OPTIONS_INIT,
-                                         .sim = CCL_SIM_OPTIONS_INIT};
-        options.synth.channels = 1;
-        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
-        for (uint32_t i = 0; i < 6; i++)
+        ccl_comparison_t *made = compare_three(topo, sizes, 2, threads);
+        for (uint32_t i = 0; i < 2 * THREE; i++)
             times[threads > 1][i] = made->cells[i].time_s;
         ck_assert_uint_eq(made->together, 1);
         ccl_comparison_destroy(made);
     }
     ck_assert_mem_eq(times[0], times[1], sizeof times[0]);
-    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST

@@ -262,6 +262,19 @@ static void distort(const ccl_topology_t *topo, ccl_measured_run_t *runs) {
     }
 }
 
+/* A profile fitted to the first sources, read back, against those from one on. */
+static ccl_measured_validation_t *fit(const ccl_measured_source_t sources[2], uint32_t first,
+                                      uint32_t from, const ccl_calibrate_options_t *options,
+                                      ccl_calibration_t **out) {
+    ccl_profile_t *profile = NULL;
+    ccl_measured_validation_t *v = NULL;
+    OK(ccl_calibrate(NULL, sources, first, options, out, &err));
+    OK(ccl_profile_read_text("again", (*out)->profile, strlen((*out)->profile), &profile, &err));
+    OK(ccl_validate_measured(NULL, sources + from, 2 - from, profile, options, &v, &err));
+    ccl_profile_destroy(profile);
+    return v;
+}
+
 /* A profile fitted to every second size, read back, says of the others what the fit said. */
 START_TEST(test_curves) {
     if (SANITIZED) /* errors alone, of fits as the next one's */
@@ -272,12 +285,8 @@ START_TEST(test_curves) {
     const ccl_measured_source_t sources[2] = {source_of(topo, &runs[0]), source_of(topo, &runs[1])};
     ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *c = NULL;
-    ccl_profile_t *profile = NULL;
-    ccl_measured_validation_t *v = NULL;
     options.hold_out = CCL_HOLD_OUT_SIZES;
-    OK(ccl_calibrate(NULL, sources, 2, &options, &c, &err));
-    OK(ccl_profile_read_text("again", c->profile, strlen(c->profile), &profile, &err));
-    OK(ccl_validate_measured(NULL, sources, 2, profile, &options, &v, &err));
+    ccl_measured_validation_t *v = fit(sources, 2, 0, &options, &c);
     ck_assert_uint_eq(v->npoints, c->npoints);
     ck_assert_uint_eq(v->ncurved, c->npoints);
     for (uint32_t i = 0; i < c->npoints; i++) {
@@ -294,7 +303,6 @@ START_TEST(test_curves) {
     ck_assert_double_lt(c->held.median, c->held_constants.median);
     ccl_measured_validation_destroy(v);
     ccl_calibration_destroy(c);
-    ccl_profile_destroy(profile);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -305,19 +313,14 @@ START_TEST(test_not_measured) {
     ccl_measured_run_t runs[2];
     distort(topo, runs);
     const ccl_measured_source_t sources[2] = {source_of(topo, &runs[0]), source_of(topo, &runs[1])};
-    ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    const ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
     ccl_calibration_t *c = NULL;
-    ccl_profile_t *profile = NULL;
-    ccl_measured_validation_t *v = NULL;
-    OK(ccl_calibrate(NULL, sources, 1, &options, &c, &err));
-    OK(ccl_profile_read_text("one", c->profile, strlen(c->profile), &profile, &err));
-    OK(ccl_validate_measured(NULL, &sources[1], 1, profile, &options, &v, &err));
+    ccl_measured_validation_t *v = fit(sources, 1, 1, &options, &c);
     ck_assert_uint_eq(v->ncurved, 0);
     for (uint32_t i = 0; i < v->npoints; i++)
         ck_assert_double_eq(v->points[i].predicted_s, v->points[i].constants_s);
     ccl_measured_validation_destroy(v);
     ccl_calibration_destroy(c);
-    ccl_profile_destroy(profile);
     ccl_topology_destroy(topo);
 }
 END_TEST
