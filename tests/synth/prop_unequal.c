@@ -1,6 +1,7 @@
 /* AllReduce where servers carry unequally much, in parts along rails: near the bound, quickly made.
  */
-#include "common.h"
+#include "passes.h"
+#include "tests/base/nightly.h"
 
 #define H100 " model=H100"
 
@@ -144,6 +145,12 @@ START_TEST(alike) {
 }
 END_TEST
 
+/* Parts lead by 0.02 % before lowering, from which other trees gain more: 3.5 % in the end. */
+START_TEST(no_lead) {
+    compare(profiled("dgx-h200*4"), 0x1p28, false, 1.27, 200);
+}
+END_TEST
+
 /* Few pieces, and a number between powers of two. */
 START_TEST(few_pieces) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 43.75, H100);
@@ -182,6 +189,8 @@ int main(void) {
         tcase_add_test(tc, alike);
         tcase_add_test(tc, few_pieces);
         tcase_add_test(tc, others);
+        if (nightly())
+            tcase_add_test(tc, no_lead);
     }
     suite_add_tcase(suite, tc);
     return run_suite(suite);
