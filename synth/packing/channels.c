@@ -203,15 +203,15 @@ static uint32_t period_of(ccl_i_cluster_t *cluster, const ccl_i_pack_edge_t *edg
 }
 
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
-                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err) {
-    uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
-    uint32_t copies = given ? given : nlanes < 512 ? nlanes : 512;
+                                 const ccl_i_pack_lanes_t *lanes, uint32_t *channels_out,
+                                 bool *limited_out, ccl_error_t *err) {
+    uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo), given = lanes->given;
+    uint32_t copies = given ? given : lanes->nlanes < 512 ? lanes->nlanes : 512;
     qsort(edges, nedges, sizeof *edges, by_route);
     uint32_t period = period_of(cluster, edges, nedges);
-    CCL_TRY(set_most(cluster, edges, nedges, tree_Bps, err));
+    CCL_TRY(set_most(cluster, edges, nedges, lanes->tree_Bps, err));
     *limited_out = false;
-    if (by_load && !given && sms < UINT32_MAX)
+    if (lanes->by_load && !given && sms < UINT32_MAX)
         CCL_TRY(set_most_by_load(cluster, edges, nedges, sms, &copies, err));
     while (copies > 1 && !given) {
         uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, period, copies);

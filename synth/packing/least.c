@@ -90,8 +90,10 @@ static double tree_cost(least_t *s, const ccl_i_pack_hops_t *x, const double *pr
 }
 
 ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
-                              const int64_t *roots, bool down, bool up, const double *price,
+                              const ccl_i_pack_request_t *ask, const double *price,
                               double *least_s_out, ccl_error_t *err) {
+    const int64_t *roots = ask->roots;
+    const bool down = ask->down, up = ask->up;
     double paid = 0, cost = 0, least = INFINITY, trees = 0;
     ccl_arena_t arena;
     ccl_status_t status = CCL_OK;

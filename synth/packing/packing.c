@@ -316,8 +316,7 @@ static ccl_status_t pack_by_flows(packing_t *p, ccl_error_t *err) {
             continue;
         f->reversed = k == 1;
         set_units(p, p->seconds);
-        status = ccl_i_pack_split(p->ctx, p->cluster, p->c, p->units, p->roots, f->reversed,
-                                  &f->net, err);
+        status = ccl_i_pack_split(p, f->reversed, &f->net, err);
         if (status == CCL_OK)
             status = ccl_i_pack_grow(p->ctx, &f->net, p->roots, &f->trees, err);
         if (status == CCL_OK)
@@ -374,7 +373,8 @@ end:
 
 ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options_t *options,
                                  ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
-    ccl_i_packed_t packed = {.total = (uint32_t)p->total,
+    ccl_i_packed_t packed = {.want = p->want,
+                             .total = (uint32_t)p->total,
                              .roots = p->roots,
                              .down = &p->down,
                              .up = &p->up,
@@ -395,7 +395,7 @@ ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options
             "%lld trees, %.3f %% slower than the bound on trees: %s", (long long)p->total,
             100 * (p->seconds / p->bound - 1),
             p->seconds > p->bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
-    CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, p->want, &packed, options, out, time_out, err));
+    CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, &packed, options, out, time_out, err));
     if (isinf(*time_out))
         *time_out = ccl_i_pack_seconds(p) * options->size_bytes;
     else if (options->size_bytes <= SMALL_BYTES) {

@@ -21,22 +21,6 @@ typedef struct ccl_i_pack_net {
     size_t npieces, cap;
 } ccl_i_pack_net_t;
 
-/**
- * Take the switches out of a capacity graph: what enters one and what leaves it become direct
- * capacities, so that every GPU can still get all of every root's trees.
- *
- * @param units     [narcs] trees that each arc carries.
- * @param roots     [nranks] trees rooted at each.
- * @param reversed  trees will run against the links' direction (reductions).
- * @param out       finish by freeing pieces.
- * @retval CCL_INFEASIBLE  not with routes that the model takes.
- * @par Source  Bang-Jensen, Frank, Jackson 1995; ForestColl (arXiv 2402.06787), edge splitting.
- */
-ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
-                              const ccl_capacity_t *capacity, const int64_t *units,
-                              const int64_t *roots, bool reversed, ccl_i_pack_net_t *out,
-                              ccl_error_t *err);
-
 /** Equal trees from one root: parent and place of every rank. */
 typedef struct ccl_i_pack_batch {
     uint32_t root;
@@ -155,23 +139,27 @@ typedef struct ccl_i_pack_swaps {
 ccl_status_t ccl_i_pack_open_rings(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                                    const ccl_i_pack_hops_t *hops, bool apart,
                                    uint8_t *const open[2], ccl_error_t *err);
+/** Trees of hops that are asked for. */
+typedef struct ccl_i_pack_request {
+    const int64_t *roots; /* [n] trees rooted at each; those of ranks that a symmetry moves to each
+                             other are equal */
+    bool down, up;        /* copies, reductions */
+    uint8_t *const *open; /* [2][norbits] copies, reductions may only go where this is not 0; NULL:
+                             everywhere */
+    double enough_s;      /* the search ends where the busiest link needs no more */
+    double fresh; /* >= 1: a hop that no tree uses yet costs this many times as much. Above 1 trees
+                     share connections, of which GPUs can have few */
+} ccl_i_pack_request_t;
 /**
  * Spanning trees of hops that load the busiest link as little as a local search finds: each is
  * grown over the hops that are cheapest for the load so far, then ranks change their parents as
  * long as the load, weighted exponentially, falls. No capacity is given: what is asked for comes.
  *
- * @param roots   [n] trees rooted at each; those of ranks that a symmetry moves to each other are
- *                equal.
- * @param open    [2][norbits] copies, reductions may only go where this is not 0; NULL: everywhere.
- * @param enough_s  the search ends where the busiest link needs no more.
- * @param fresh   >= 1: a hop that no tree uses yet costs this many times as much. Above 1 trees
- * share connections, of which GPUs can have few.
  * @retval CCL_INFEASIBLE  a rank cannot be reached over the hops.
  * @par Complexity  a pass: trees times hops; at most MOST_PASSES.
  */
 ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
-                             const int64_t *roots, bool down, bool up, uint8_t *const open[2],
-                             double enough_s, double fresh, ccl_i_pack_swaps_t *out,
+                             const ccl_i_pack_request_t *ask, ccl_i_pack_swaps_t *out,
                              ccl_error_t *err);
 void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
 /**
@@ -181,7 +169,7 @@ void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps);
  * @par Source  Edmonds 1967 (cheapest trees); linear programming duality.
  */
 ccl_status_t ccl_i_pack_least(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *hops,
-                              const int64_t *roots, bool down, bool up, const double *price,
+                              const ccl_i_pack_request_t *ask, const double *price,
                               double *least_s_out, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- connections */
@@ -196,23 +184,26 @@ typedef struct ccl_i_pack_edge {
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
     uint32_t most, place; /* private */
 } ccl_i_pack_edge_t;
+/** How edges get their channels. */
+typedef struct ccl_i_pack_lanes {
+    uint32_t nlanes; /* lanes are below this: a tree each, or the trees of servers that are alike */
+    double tree_Bps; /* a tree's data go at this rate */
+    uint32_t given;  /* channels for each of the period's; 0: chosen */
+    bool by_load;    /* where thread blocks do not suffice for all trees' channels, hops get theirs
+                        by what they have to carry, else all as many */
+} ccl_i_pack_lanes_t;
 /**
  * Channels: those of the routes come again after a period of all forks. Each tree on channels of
  * its own is best, for it then waits for no other; fewer where thread blocks do not suffice, and
  * over links with a contention slope only as many connections as the trees need.
  *
  * @param edges     reordered; their channels are set.
- * @param nlanes    lanes are below this: a tree each, or the trees of servers that are alike.
- * @param tree_Bps  a tree's data go at this rate.
- * @param given     channels for each of the period's; 0: chosen.
- * @param by_load   where thread blocks do not suffice for all trees' channels, hops get theirs by
- *                  what they have to carry, else all as many.
  * @param limited_out  they do not suffice.
  * @param channels_out  all are below this.
  */
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                                 uint32_t nlanes, double tree_Bps, uint32_t given, bool by_load,
-                                 uint32_t *channels_out, bool *limited_out, ccl_error_t *err);
+                                 const ccl_i_pack_lanes_t *lanes, uint32_t *channels_out,
+                                 bool *limited_out, ccl_error_t *err);
 /**
  * Channels of roots' parts that go the same way: between servers one for each part, so that what
  * has more to carry has more flows; inside, parts of a root share one, and connections are as many
@@ -262,6 +253,18 @@ typedef struct ccl_i_packing {
     bool even;       /* all that are roots are so of as much */
     double beat_s;   /* what a schedule takes that was made before; 0: there is none */
 } ccl_i_packing_t;
+/**
+ * Take the switches out of a capacity graph: what enters one and what leaves it become direct
+ * capacities, so that every GPU can still get all of every root's trees.
+ *
+ * @param p         its cluster, capacities, units and roots count.
+ * @param reversed  trees will run against the links' direction (reductions).
+ * @param out       finish by freeing pieces.
+ * @retval CCL_INFEASIBLE  not with routes that the model takes.
+ * @par Source  Bang-Jensen, Frank, Jackson 1995; ForestColl (arXiv 2402.06787), edge splitting.
+ */
+ccl_status_t ccl_i_pack_split(const ccl_i_packing_t *p, bool reversed, ccl_i_pack_net_t *out,
+                              ccl_error_t *err);
 /** Room for a packing's trees, which are not set yet. */
 ccl_status_t ccl_i_pack_forest_init(const ccl_i_packing_t *p, bool up, ccl_i_pack_forest_t *out,
                                     ccl_error_t *err);
@@ -326,6 +329,7 @@ ccl_status_t ccl_i_pack_by_parts(ccl_i_packing_t *p, double bound_s, ccl_error_t
 
 /** Trees that were found. */
 typedef struct ccl_i_packed {
+    const ccl_collective_t *want;
     uint32_t total;                       /* trees in all */
     const int64_t *roots;                 /* [nranks] trees rooted at each */
     const ccl_i_pack_forest_t *down, *up; /* AllReduce has both */
@@ -346,9 +350,8 @@ typedef struct ccl_i_packed {
  * @param time_out  of that simulation; INFINITY: there was none.
  */
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
-                            const ccl_collective_t *want, const ccl_i_packed_t *packed,
-                            const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            double *time_out, ccl_error_t *err);
+                            const ccl_i_packed_t *packed, const ccl_synth_options_t *options,
+                            ccl_schedule_t **out, double *time_out, ccl_error_t *err);
 
 /** Seconds of the busiest link for a message of a byte. */
 double ccl_i_pack_seconds(const ccl_i_packing_t *p);

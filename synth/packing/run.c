@@ -205,6 +205,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     const ccl_i_packed_t *p = r->packed;
     const uint32_t cuts = r->in_chunks ? r->try_cuts : 1;
     ccl_i_plan_t plan = {.name = "packing", .parts = p->total * cuts, .tree = tree, .user = r};
+    const ccl_i_pack_lanes_t lanes = {p->lane ? p->nlanes : p->total, p->tree_Bps, r->given,
+                                      r->by_load};
     uint32_t channels = 0;
     (void)index;
     (void)with;
@@ -217,9 +219,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     if (p->nparts > 0)
         CCL_TRY(ccl_i_pack_part_channels(r->cluster, r->edges, nedges, p->nparts, &channels, err));
     else
-        CCL_TRY(ccl_i_pack_channels(r->cluster, r->edges, nedges, p->lane ? p->nlanes : p->total,
-                                    p->tree_Bps, r->given, r->by_load, &channels, &r->limited,
-                                    err));
+        CCL_TRY(
+            ccl_i_pack_channels(r->cluster, r->edges, nedges, &lanes, &channels, &r->limited, err));
     if (p->paced)
         CCL_TRY(ccl_i_pack_pace(r->cluster, r->edges, nedges, p->total, err));
     r->cuts = cuts;
@@ -464,12 +465,11 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
 }
 
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
-                            const ccl_collective_t *want, const ccl_i_packed_t *packed,
-                            const ccl_synth_options_t *options, ccl_schedule_t **out,
-                            double *time_out, ccl_error_t *err) {
+                            const ccl_i_packed_t *packed, const ccl_synth_options_t *options,
+                            ccl_schedule_t **out, double *time_out, ccl_error_t *err) {
     run_t r = {.ctx = ctx,
                .cluster = cluster,
-               .want = want,
+               .want = packed->want,
                .packed = packed,
                .given = options->channels,
                .size_bytes = options->size_bytes,

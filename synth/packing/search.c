@@ -19,6 +19,11 @@ enum {
 typedef ccl_i_pack_forest_t forest_t;
 typedef ccl_i_packing_t packing_t;
 
+void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps) {
+    ccl_arena_fini(&swaps->arena);
+    memset(swaps, 0, sizeof *swaps);
+}
+
 /* One tree of hops as symmetry `g` moves it, as tree `t` of its forest. */
 static bool place_tree(const ccl_i_pack_hops_t *x, const ccl_i_pack_swap_tree_t *tree, uint32_t g,
                        forest_t *f, size_t t, uint32_t *depth) {
@@ -92,9 +97,9 @@ static void set_even_roots(packing_t *p, const ccl_i_pack_hops_t *x, uint32_t k)
  * More and more trees, until they load links no more than the bound's share or there are many. A
  * message of a byte has `bound_s` seconds at least.
  */
-static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t *const open[2],
-                               double bound_s, double fresh, uint32_t given,
-                               ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, ccl_i_pack_request_t ask,
+                               double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
+                               ccl_error_t *err) {
     static const uint32_t some[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                     13, 14, 15, 16, 17, 20, 24, 28, 32, 40, 48, 64};
     /* Over the bound; transfers have a price. */
@@ -102,6 +107,9 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
     uint32_t best_k = 0;
     ccl_status_t status = CCL_OK;
     memset(out, 0, sizeof *out);
+    ask.roots = p->roots;
+    ask.down = p->has_down;
+    ask.up = p->has_up;
     for (size_t i = 0; i < CCL_ARRAY_LEN(some); i++) {
         ccl_i_pack_swaps_t now;
         uint32_t k = given ? given : some[i];
@@ -114,9 +122,8 @@ static ccl_status_t swap_trees(packing_t *p, const ccl_i_pack_hops_t *x, uint8_t
             (best <= least * (1 + CCL_I_PACK_BEYOND) || transfers > MOST_SWAP_TRANSFERS))
             break;
         double one_s = bound_s * (double)p->total;
-        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, p->roots, p->has_down, p->has_up, open,
-                                     one_s * (1 + ccl_i_pack_allowed(p) / 2), fresh, &now, err),
-                     status, end);
+        ask.enough_s = one_s * (1 + ccl_i_pack_allowed(p) / 2);
+        CCL_TRY_GOTO(ccl_i_pack_swap(p->ctx, x, &ask, &now, err), status, end);
         double load = now.busiest_s / one_s;
         least = fmax(least, now.least_s / one_s);
         ccl_log(p->ctx, CCL_LOG_DEBUG, "packing",
@@ -152,12 +159,12 @@ static ccl_status_t swap_sharing(packing_t *p, const ccl_i_pack_hops_t *x, uint8
                                  double bound_s, uint32_t given, ccl_i_pack_swaps_t *out,
                                  ccl_error_t *err) {
     uint32_t sms = ccl_i_pack_fewest_sms(p->c->topo);
-    double fresh = 1;
-    ccl_status_t status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+    ccl_i_pack_request_t ask = {.open = open, .fresh = 1};
+    ccl_status_t status = swap_trees(p, x, ask, bound_s, given, out, err);
     for (int k = 0; k < MOST_SHARING && status == CCL_OK && out->blocks > sms; k++) {
-        fresh = k == 0 ? 1.1 : 3 * fresh;
+        ask.fresh = k == 0 ? 1.1 : 3 * ask.fresh;
         ccl_i_pack_swaps_fini(out);
-        status = swap_trees(p, x, open, bound_s, fresh, given, out, err);
+        status = swap_trees(p, x, ask, bound_s, given, out, err);
     }
     return status;
 }
@@ -333,7 +340,7 @@ ccl_status_t ccl_i_pack_by_rails(packing_t *p, double bound_s, ccl_error_t *err)
     if (status == CCL_OK && p->want->kind == CCL_ALLREDUCE)
         status = rail_weights(p, &x, err);
     if (status == CCL_OK)
-        status = swap_trees(p, &x, NULL, bound_s, 1, 0, &swaps, err);
+        status = swap_trees(p, &x, (ccl_i_pack_request_t){.fresh = 1}, bound_s, 0, &swaps, err);
     if (status == CCL_OK)
         status = place(p, &x, &swaps, bound_s, err);
     ccl_i_pack_swaps_fini(&swaps);

@@ -507,16 +507,15 @@ static ccl_status_t take_all_out(splitter_t *s, const uint32_t *degree, ccl_erro
     }
 }
 
-ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
-                              const ccl_capacity_t *c, const int64_t *units, const int64_t *roots,
-                              bool reversed, ccl_i_pack_net_t *out, ccl_error_t *err) {
-    splitter_t s = {.ctx = ctx,
-                    .cluster = cluster,
-                    .c = c,
+ccl_status_t ccl_i_pack_split(const ccl_i_packing_t *p, bool reversed, ccl_i_pack_net_t *out,
+                              ccl_error_t *err) {
+    splitter_t s = {.ctx = p->ctx,
+                    .cluster = p->cluster,
+                    .c = p->c,
                     .reversed = reversed,
-                    .nv = c->nvertices,
-                    .n = cluster->nranks,
-                    .roots = roots};
+                    .nv = p->c->nvertices,
+                    .n = p->n,
+                    .roots = p->roots};
     size_t nv = s.nv;
     ccl_status_t status = CCL_OK;
     memset(out, 0, sizeof *out);
@@ -533,8 +532,8 @@ ccl_status_t ccl_i_pack_split(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
     }
     memset(s.head, 0xff, nv * nv * sizeof *s.head);
     for (uint32_t r = 0; r < s.n; r++)
-        s.total += roots[r];
-    CCL_TRY_GOTO(add_arcs(&s, units, degree, err), status, end);
+        s.total += p->roots[r];
+    CCL_TRY_GOTO(add_arcs(&s, p->units, degree, err), status, end);
     CCL_TRY_GOTO(take_all_out(&s, degree, err), status, end);
     status = collect(&s, out, err);
 end:

@@ -15,6 +15,7 @@ enum { MOST_PASSES = 24, FLAT_PASSES = 3, KEPT = 64 };
 
 typedef struct swapper {
     const ccl_i_pack_hops_t *x;
+    const ccl_i_pack_request_t *ask;
     ccl_i_pack_swaps_t *out;
     double *load;   /* [nclasses] hops over it */
     double *asked;  /* [nclasses] z of docs/model.md: caps of all connections over its rate */
@@ -22,14 +23,13 @@ typedef struct swapper {
     double *growth; /* [nclasses] what one hop more multiplies weight by */
     double *gain;   /* [nclasses] what one hop more adds to weight, where none is lost by sharing */
     double *weights; /* [nclasses][KEPT] weight by load, where none is lost; NAN: not known */
-    double level, sharp, fresh;
+    double level, sharp;
     uint32_t *used[2]; /* [nhops] by orbit: ranks that are reached over it, in trees out and in */
     uint32_t *depth;   /* [n] of the tree in hand */
     uint32_t *queue;   /* [n] */
     uint8_t *joined;   /* [n] */
     double *price;     /* [n] of the cheapest hop to a rank */
-    uint8_t *const *open; /* [2][norbits], NULL: all */
-    uint32_t banned;      /* orbit that no tree may be grown over; CCL_NONE */
+    uint32_t banned;   /* orbit that no tree may be grown over; CCL_NONE */
 } swapper_t;
 
 static uint32_t parent_of(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t v) {
@@ -131,7 +131,7 @@ static bool may(const swapper_t *s, const ccl_i_pack_swap_tree_t *t, uint32_t ho
 static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     double sum = 0;
-    if (h->orbit == s->banned || (s->open && !s->open[up][h->orbit]))
+    if (h->orbit == s->banned || (s->ask->open && !s->ask->open[up][h->orbit]))
         return INFINITY;
     for (uint32_t i = 0; i < h->nuses; i++) {
         uint32_t class = s->x->uses[h->first_use + i];
@@ -146,18 +146,18 @@ static double contended_cost(const swapper_t *s, uint32_t hop, bool up) {
     if (s->x->block_s[up])
         sum += block_weight(s, h->orbit, up, s->used[up][h->orbit] + 1.0) -
                block_weight(s, h->orbit, up, s->used[up][h->orbit]);
-    return s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
+    return s->used[up][h->orbit] > 0 ? sum : sum * s->ask->fresh;
 }
 
 static inline double cost(const swapper_t *s, uint32_t hop, bool up) {
     const ccl_i_pack_hop_t *h = &s->x->hops[hop];
     const uint32_t *uses = s->x->uses + h->first_use;
     double sum = 0;
-    if (s->x->contended || s->open || s->x->block_s[up] || s->banned != CCL_NONE)
+    if (s->x->contended || s->ask->open || s->x->block_s[up] || s->banned != CCL_NONE)
         return contended_cost(s, hop, up);
     for (uint32_t i = 0; i < h->nuses; i++)
         sum += s->gain[uses[i]];
-    return s->fresh == 1 || s->used[up][h->orbit] > 0 ? sum : sum * s->fresh;
+    return s->ask->fresh == 1 || s->used[up][h->orbit] > 0 ? sum : sum * s->ask->fresh;
 }
 
 static double busiest(const swapper_t *s) {
@@ -446,18 +446,17 @@ static ccl_status_t close_connections(const ccl_ctx_t *ctx, swapper_t *s, uint32
 }
 
 /* Prices as they are now, as a bound. */
-static ccl_status_t bound(const ccl_ctx_t *ctx, swapper_t *s, const int64_t *roots, bool down,
-                          bool up, ccl_error_t *err) {
+static ccl_status_t bound(const ccl_ctx_t *ctx, swapper_t *s, ccl_error_t *err) {
     double least = 0;
     for (uint32_t i = 0; i < s->x->nclasses; i++)
         s->growth[i] = s->weight[i] / s->x->class_Bps[i];
-    CCL_TRY(ccl_i_pack_least(ctx, s->x, roots, down, up, s->growth, &least, err));
+    CCL_TRY(ccl_i_pack_least(ctx, s->x, s->ask, s->growth, &least, err));
     s->out->least_s = fmax(s->out->least_s, least);
     return CCL_OK;
 }
 
-static ccl_status_t search(const ccl_ctx_t *ctx, swapper_t *s, const int64_t *roots, bool down,
-                           bool up, double enough_s, ccl_error_t *err) {
+static ccl_status_t search(const ccl_ctx_t *ctx, swapper_t *s, ccl_error_t *err) {
+    const double enough_s = s->ask->enough_s;
     static const double sharp[] = {3, 6, 12, 25, 60, 200, 600};
     for (size_t k = 0; k < CCL_ARRAY_LEN(sharp) && busiest(s) > enough_s; k++) {
         for (int pass = 0; pass < MOST_PASSES; pass++) {
@@ -473,7 +472,7 @@ static ccl_status_t search(const ccl_ctx_t *ctx, swapper_t *s, const int64_t *ro
                 break;
         }
         if (busiest(s) > enough_s)
-            CCL_TRY(bound(ctx, s, roots, down, up, err));
+            CCL_TRY(bound(ctx, s, err));
         if (busiest(s) <= s->out->least_s * (1 + 1e-9))
             break;
     }
@@ -529,33 +528,38 @@ static uint32_t most_blocks(swapper_t *s) {
     return most;
 }
 
-ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, const int64_t *roots,
-                             bool down, bool up, uint8_t *const open[2], double enough_s,
-                             double fresh, ccl_i_pack_swaps_t *out, ccl_error_t *err) {
+static bool make_room(swapper_t *s, ccl_arena_t *arena) {
+    size_t n = s->x->n, most = s->x->nclasses + (size_t)1;
+    s->load = ccl_arena_alloc(arena, most, sizeof *s->load);
+    s->asked = ccl_arena_alloc(arena, most, sizeof *s->asked);
+    s->weight = ccl_arena_alloc(arena, most, sizeof *s->weight);
+    s->growth = ccl_arena_alloc(arena, most, sizeof *s->growth);
+    s->gain = ccl_arena_alloc(arena, most, sizeof *s->gain);
+    s->weights = ccl_arena_alloc(arena, most, KEPT * sizeof *s->weights);
+    s->depth = ccl_arena_alloc(arena, n, sizeof *s->depth);
+    s->queue = ccl_arena_alloc(arena, n, sizeof *s->queue);
+    s->joined = ccl_arena_alloc(arena, n, sizeof *s->joined);
+    s->price = ccl_arena_alloc(arena, n, sizeof *s->price);
+    for (int k = 0; k < 2; k++)
+        s->used[k] = ccl_arena_alloc(arena, s->x->norbits + (size_t)1, sizeof *s->used[k]);
+    return s->load && s->asked && s->weight && s->growth && s->gain && s->weights && s->depth &&
+           s->queue && s->joined && s->price && s->used[0] && s->used[1];
+}
+
+ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x,
+                             const ccl_i_pack_request_t *ask, ccl_i_pack_swaps_t *out,
+                             ccl_error_t *err) {
     ccl_arena_t arena;
-    swapper_t s = {.x = x, .out = out, .fresh = fresh, .open = open, .banned = CCL_NONE};
+    swapper_t s = {.x = x, .ask = ask, .out = out, .banned = CCL_NONE};
     ccl_status_t status = CCL_OK;
-    size_t n = x->n, most = x->nclasses + (size_t)1, total = 0;
+    size_t n = x->n, total = 0;
     memset(out, 0, sizeof *out);
     ccl_arena_init(&out->arena);
     ccl_arena_init(&arena);
-    s.load = ccl_arena_alloc(&arena, most, sizeof *s.load);
-    s.asked = ccl_arena_alloc(&arena, most, sizeof *s.asked);
-    s.weight = ccl_arena_alloc(&arena, most, sizeof *s.weight);
-    s.growth = ccl_arena_alloc(&arena, most, sizeof *s.growth);
-    s.gain = ccl_arena_alloc(&arena, most, sizeof *s.gain);
-    s.weights = ccl_arena_alloc(&arena, most, KEPT * sizeof *s.weights);
-    s.depth = ccl_arena_alloc(&arena, n, sizeof *s.depth);
-    s.queue = ccl_arena_alloc(&arena, n, sizeof *s.queue);
-    s.joined = ccl_arena_alloc(&arena, n, sizeof *s.joined);
-    s.price = ccl_arena_alloc(&arena, n, sizeof *s.price);
-    for (int k = 0; k < 2; k++)
-        s.used[k] = ccl_arena_alloc(&arena, x->norbits + (size_t)1, sizeof *s.used[k]);
     for (uint32_t r = 0; r < n; r++)
-        total += x->class_root[r] == r ? (size_t)roots[r] * (down + up) : 0;
+        total += x->class_root[r] == r ? (size_t)ask->roots[r] * (ask->down + ask->up) : 0;
     out->trees = ccl_arena_alloc(&out->arena, total + 1, sizeof *out->trees);
-    if (!s.load || !s.asked || !s.weight || !s.growth || !s.gain || !s.weights || !s.depth ||
-        !s.queue || !s.joined || !s.price || !s.used[0] || !s.used[1] || !out->trees) {
+    if (!make_room(&s, &arena) || !out->trees) {
         status = ccl_fail_nomem(err);
         goto end;
     }
@@ -563,7 +567,7 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
     for (int64_t round = 0; out->ntrees < total; round++) {
         for (uint32_t r = 0; r < n; r++) {
             for (int k = 0; k < 2; k++) {
-                if (x->class_root[r] != r || round >= roots[r] || !(k ? up : down))
+                if (x->class_root[r] != r || round >= ask->roots[r] || !(k ? ask->up : ask->down))
                     continue;
                 ccl_i_pack_swap_tree_t *t = &out->trees[out->ntrees];
                 *t = (ccl_i_pack_swap_tree_t){r, k == 1,
@@ -573,13 +577,13 @@ ccl_status_t ccl_i_pack_swap(const ccl_ctx_t *ctx, const ccl_i_pack_hops_t *x, c
                     goto end;
                 }
                 double share = (double)(out->ntrees + 1) / (double)total;
-                set_level(&s, fmax(busiest(&s), enough_s * share), 20);
+                set_level(&s, fmax(busiest(&s), ask->enough_s * share), 20);
                 CCL_TRY_GOTO((x->rails ? grow_low : grow)(&s, t, err), status, end);
                 out->ntrees++;
             }
         }
     }
-    CCL_TRY_GOTO(search(ctx, &s, roots, down, up, enough_s, err), status, end);
+    CCL_TRY_GOTO(search(ctx, &s, err), status, end);
     for (int pass = 0; x->contended && pass < FLAT_PASSES; pass++) {
         double most_s = busiest(&s) * FLAT_SHARE;
         for (size_t i = 0; i < out->ntrees; i++)
@@ -592,9 +596,4 @@ end:
     if (status != CCL_OK)
         ccl_i_pack_swaps_fini(out);
     return status;
-}
-
-void ccl_i_pack_swaps_fini(ccl_i_pack_swaps_t *swaps) {
-    ccl_arena_fini(&swaps->arena);
-    memset(swaps, 0, sizeof *swaps);
 }

@@ -39,13 +39,6 @@ search/tune/tune_eval.c:ccl_tune_program()	public: a point at a size, for a targ
 sim/fold_run.c:ccl_i_fold_tables	one table after the other
 sim/program.c:advance	the state machine of a thread block: its phases are read together
 sim/setup.c:ccl_i_sim_run()	those of ccl_sim_program(), and the trial
-synth/packing/channels.c:ccl_i_pack_channels()	edges with their number, lanes, rates: of a packing in the making
-synth/packing/least.c:ccl_i_pack_least()	hops, roots and directions of a packing, and its prices
-synth/packing/run.c:ccl_i_pack_run()	what a synthesizer takes, and what was packed
-synth/packing/search.c:swap_trees()	hops, what is open, bounds: of a packing in the making
-synth/packing/split.c:ccl_i_pack_split()	capacities, units and roots of a packing
-synth/packing/swap.c:ccl_i_pack_swap	two lines more, for the arrays of a search; its file has no room for another function
-synth/packing/swap.c:ccl_i_pack_swap()	hops, roots and directions of a packing, what is open, bounds
 synth/registry.c:ccl_synthesize()	public: what a synthesizer takes (ccl_synth_ops_t), and its name
 tests/cli	one script for each command and kind of output
 tests/cli/cli_json_shapes.c	tables: the fields of every output

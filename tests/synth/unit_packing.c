@@ -86,21 +86,20 @@ END_TEST
 START_TEST(prices) {
     fixture_t f;
     open_fixture(&f, "mi300x-x8", 0);
-    int64_t roots[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+    const int64_t roots[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+    const ccl_i_pack_request_t ask = {.roots = roots, .down = true, .enough_s = 1e-15, .fresh = 1};
     ccl_i_pack_swaps_t swaps;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_rng_t rng;
     ccl_rng_init(&rng, 3);
-    ck_assert_int_eq(
-        ccl_i_pack_swap(NULL, &f.hops, roots, true, false, NULL, 1e-15, 1, &swaps, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, &ask, &swaps, &err), CCL_OK);
     ck_assert_double_gt(swaps.least_s, swaps.busiest_s * (1 - 1e-6));
     ck_assert_double_lt(swaps.least_s, swaps.busiest_s * (1 + 1e-6));
     double *price = calloc(f.hops.nclasses, sizeof *price), least = 0;
     for (int round = 0; round < 50; round++) {
         for (uint32_t i = 0; i < f.hops.nclasses; i++)
             price[i] = 1 + ccl_rng_below(&rng, 9);
-        ck_assert_int_eq(ccl_i_pack_least(NULL, &f.hops, roots, true, false, price, &least, &err),
-                         CCL_OK);
+        ck_assert_int_eq(ccl_i_pack_least(NULL, &f.hops, &ask, price, &least, &err), CCL_OK);
         ck_assert_double_gt(least, 0);
         ck_assert_double_le(least, swaps.busiest_s * (1 + 1e-9));
     }
@@ -115,14 +114,15 @@ START_TEST(connections) {
     fixture_t f;
     open_fixture(&f, "heteccl-h20-4x8+8x4", 0);
     int64_t roots[64];
+    ccl_i_pack_request_t ask = {
+        .roots = roots, .down = true, .up = true, .enough_s = 1e-13, .fresh = 1};
     ccl_i_pack_swaps_t many, few;
     ccl_error_t err = CCL_ERROR_INIT;
     for (uint32_t r = 0; r < 64; r++)
         roots[r] = 1;
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, NULL, 1e-13, 1, &many, &err),
-                     CCL_OK);
-    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, roots, true, true, NULL, 1e-13, 3, &few, &err),
-                     CCL_OK);
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, &ask, &many, &err), CCL_OK);
+    ask.fresh = 3;
+    ck_assert_int_eq(ccl_i_pack_swap(NULL, &f.hops, &ask, &few, &err), CCL_OK);
     ck_assert_msg(4 * few.blocks < 3 * many.blocks, "%u blocks, with a price %u", many.blocks,
                   few.blocks);
     ck_assert_double_le(few.busiest_s, many.busiest_s * 1.05);
@@ -162,6 +162,7 @@ START_TEST(by_load) {
         ccl_i_pack_edge_t edges[10];
         uint16_t channel[10] = {0};
         uint32_t depth[10] = {0}, channels = 0;
+        const ccl_i_pack_lanes_t lanes = {.nlanes = 8, .tree_Bps = 1e9, .by_load = rows[i].by_load};
         bool limited = true;
         open_edited(&f, "heteccl-h20-4+8", rows[i].edit, 0);
         for (uint32_t t = 0; t < 10; t++)
@@ -171,9 +172,8 @@ START_TEST(by_load) {
                                            .lane = t % 8,
                                            .channel = &channel[t],
                                            .depth = &depth[t]};
-        ck_assert_int_eq(ccl_i_pack_channels(&f.cluster, edges, 10, 8, 1e9, 0, rows[i].by_load,
-                                             &channels, &limited, NULL),
-                         CCL_OK);
+        ck_assert_int_eq(
+            ccl_i_pack_channels(&f.cluster, edges, 10, &lanes, &channels, &limited, NULL), CCL_OK);
         ck_assert_uint_eq(channels_to(1, edges, 10), rows[i].heavy);
         ck_assert_uint_eq(channels_to(2, edges, 10), rows[i].light);
         ck_assert(limited == rows[i].limited);
