@@ -8,8 +8,8 @@
 
 typedef const char *(*version_fn)(void);
 
-/* The libraries by a function of theirs that the program was linked with; which returns a version
- * where `says` is set. */
+/* The libraries by a function of theirs that the program was linked with (NULL: it is loaded when
+ * it is needed); which returns a version where `says` is set. */
 static const struct {
     const char *name, *symbol;
     bool says;
@@ -18,7 +18,7 @@ static const struct {
     {"jansson", "jansson_version_str", true, "JSON", "MIT"},
     {"expat", "XML_ExpatVersion", true, "XML", "MIT"},
     {"SQLite", "sqlite3_libversion", true, "the lab notebook", "blessing"},
-    {"libpq", "PQconnectdbParams", false, "the lab notebook of a team", "PostgreSQL"},
+    {"libpq", NULL, false, "the lab notebook of a team", "PostgreSQL"},
     {"GLPK", "glp_version", true, "milp, sketch: linear and integer programs", "GPL-3.0-or-later"},
     {"Z3", "Z3_get_full_version", true, "sccl, cegis: satisfiability", "MIT"},
     {"bliss", "bliss_new", false, "symmetry of clusters", "LGPL-3.0-only"},
@@ -29,11 +29,12 @@ static const struct {
 
 static void fill_parts(ccl_doctor_part_t *parts) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(libraries); i++) {
-        void *symbol = dlsym(RTLD_DEFAULT, libraries[i].symbol);
+        const char *name = libraries[i].symbol;
+        void *symbol = name ? dlsym(RTLD_DEFAULT, name) : NULL;
         version_fn version;
         memcpy(&version, &symbol, sizeof version);
         parts[i] = (ccl_doctor_part_t){.name = libraries[i].name,
-                                       .built_in = symbol != NULL,
+                                       .built_in = name ? symbol != NULL : ccl_notebook_servers(),
                                        .version = symbol && libraries[i].says ? version() : NULL,
                                        .use = libraries[i].use,
                                        .licence = libraries[i].licence};

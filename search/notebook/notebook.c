@@ -130,6 +130,10 @@ static ccl_status_t set_up(ccl_notebook_t *n, bool write, ccl_error_t *err) {
     return write && n->version < VERSION ? ccl_i_transact(n, false, make_whole, NULL, err) : CCL_OK;
 }
 
+bool ccl_notebook_servers(void) {
+    return ccl_i_backend_postgres.there();
+}
+
 ccl_status_t ccl_notebook_open(const char *path, bool write, ccl_notebook_t **out,
                                ccl_error_t *err) {
     ccl_notebook_t *n = calloc(1, sizeof *n);

@@ -69,6 +69,8 @@ typedef struct ccl_notebook_rows {
 ccl_status_t ccl_notebook_default_path(char *out, size_t out_len, ccl_error_t *err);
 /** Is it a URL of a PostgreSQL server (postgresql://, postgres://), not the path of a file? */
 bool ccl_notebook_is_url(const char *path);
+/** Can notebooks on servers be opened: built with libpq, which is on this machine? Any thread. */
+bool ccl_notebook_servers(void);
 /**
  * Open a notebook; to write, file and folders, or tables, are made when absent, and what an earlier
  * version lacks is added.

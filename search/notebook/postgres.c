@@ -5,6 +5,7 @@
  */
 #include "search/notebook/store.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <libpq-fe.h>
 #include <poll.h>
@@ -23,12 +24,61 @@ enum {
     OID_NUMERIC = 1700
 };
 
+/* ---------------------------------------------------------------- libpq */
+
+static const char libpq_file[] = "libpq.so.5";
+/* Loaded with the first server: linked, it and what it needs (TLS, Kerberos, LDAP: 30 libraries)
+ * took 4 of the 10 ms in which every command starts. */
+/* clang-format off */
+#define CALLS \
+    CALL(cancel) CALL(clear) CALL(cmdTuples) CALL(connectdbParams) CALL(consumeInput) \
+    CALL(describePrepared) CALL(errorMessage) CALL(exec) CALL(finish) CALL(fname) \
+    CALL(freeCancel) CALL(freemem) CALL(ftype) CALL(getCancel) CALL(getResult) CALL(getisnull) \
+    CALL(getvalue) CALL(isBusy) CALL(makeEmptyPGresult) CALL(nfields) CALL(nparams) \
+    CALL(ntuples) CALL(prepare) CALL(reset) CALL(resultErrorField) CALL(resultStatus) \
+    CALL(sendQueryPrepared) CALL(setNoticeReceiver) CALL(socket) CALL(status) \
+    CALL(unescapeBytea)
+/* clang-format on */
+
+typedef struct libpq {
+#define CALL(name) __typeof__(PQ##name) *name;
+    CALLS
+#undef CALL
+} libpq_t;
+
+static bool load(libpq_t *pq) {
+    const struct {
+        const char *name;
+        void *at;
+    } calls[] = {
+#define CALL(name) {"PQ" #name, &pq->name},
+        CALLS
+#undef CALL
+    };
+    void *library = dlopen(libpq_file, RTLD_NOW | RTLD_LOCAL); /* it stays: TLS does not unload */
+    if (!library)
+        return false;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(calls); i++) {
+        void *symbol = dlsym(library, calls[i].name);
+        memcpy(calls[i].at, &symbol, sizeof symbol);
+        if (!symbol)
+            return false;
+    }
+    return true;
+}
+
 typedef struct server {
+    libpq_t pq;
     PGconn *conn;
     bool within;  /* a transaction */
     bool again;   /* it is to be begun again */
     bool durable; /* commits wait for the server's disk */
 } server_t;
+
+static bool there(void) {
+    libpq_t pq;
+    return load(&pq);
+}
 
 /* ---------------------------------------------------------------- errors */
 
@@ -43,16 +93,16 @@ static bool is_class(const char *state, const char *class) {
 
 /* The server goes down, has gone, or has ended a session that stood still. */
 static bool lost(const server_t *s, const PGresult *r) {
-    const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
-    return PQstatus(s->conn) == CONNECTION_BAD || is_class(state, "57P0") ||
+    const char *state = s->pq.resultErrorField(r, PG_DIAG_SQLSTATE);
+    return s->pq.status(s->conn) == CONNECTION_BAD || is_class(state, "57P0") ||
            is_class(state, "08") || is_class(state, "25P03");
 }
 
 static ccl_status_t failed(const ccl_notebook_t *n, const ccl_i_question_t *q, const PGresult *r,
                            ccl_error_t *err) {
-    const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE),
-               *what = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
     server_t *s = n->db;
+    const char *state = s->pq.resultErrorField(r, PG_DIAG_SQLSTATE),
+               *what = s->pq.resultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
     if (is_class(state, "40")) /* a deadlock; writers that came in between */
         s->again = s->within;
     if (!r || is_class(state, "53200"))
@@ -68,7 +118,7 @@ static ccl_status_t failed(const ccl_notebook_t *n, const ccl_i_question_t *q, c
         return ccl_error_set(err, CCL_ERR_IO, n->path, 0, 0,
                              "lab notebook: another program has locked it for %d s",
                              CCL_I_BUSY_MS / 1000);
-    return report(n, what ? what : PQerrorMessage(s->conn), err);
+    return report(n, what ? what : s->pq.errorMessage(s->conn), err);
 }
 
 /* ---------------------------------------------------------------- the connection */
@@ -84,14 +134,15 @@ static ccl_status_t set_up(ccl_notebook_t *n, ccl_error_t *err) {
     n->nprepared = 0;
     s->within = false;
     s->durable = true;
-    PQsetNoticeReceiver(s->conn, silent, NULL);
+    s->pq.setNoticeReceiver(s->conn, silent, NULL);
     /* A stopped process must not keep its locks, or the others fail by lock_timeout. */
-    PGresult *r = PQexec(s->conn, "SET client_min_messages = error; SET lock_timeout = '30s';"
-                                  "SET idle_in_transaction_session_timeout = '5s';"
-                                  "SET extra_float_digits = 1; SET bytea_output = hex");
-    ccl_status_t status =
-        PQresultStatus(r) == PGRES_COMMAND_OK ? CCL_OK : report(n, PQerrorMessage(s->conn), err);
-    PQclear(r);
+    PGresult *r = s->pq.exec(s->conn, "SET client_min_messages = error; SET lock_timeout = '30s';"
+                                      "SET idle_in_transaction_session_timeout = '5s';"
+                                      "SET extra_float_digits = 1; SET bytea_output = hex");
+    ccl_status_t status = s->pq.resultStatus(r) == PGRES_COMMAND_OK
+                              ? CCL_OK
+                              : report(n, s->pq.errorMessage(s->conn), err);
+    s->pq.clear(r);
     return status;
 }
 
@@ -104,13 +155,13 @@ static ccl_status_t reconnect(ccl_notebook_t *n, ccl_error_t *err) {
     server_t *s = n->db;
     double end_s = ccl_now_s() + CCL_I_BUSY_MS / 1000.0;
     for (;;) {
-        PQreset(s->conn);
-        if (PQstatus(s->conn) == CONNECTION_OK && set_up(n, NULL) == CCL_OK)
+        s->pq.reset(s->conn);
+        if (s->pq.status(s->conn) == CONNECTION_OK && set_up(n, NULL) == CCL_OK)
             return CCL_OK;
         if (n->cancel && *n->cancel)
             return ccl_fail(err, CCL_INTERRUPTED, "interrupted");
         if (ccl_now_s() > end_s)
-            return report(n, PQerrorMessage(s->conn), err);
+            return report(n, s->pq.errorMessage(s->conn), err);
         nap();
     }
 }
@@ -144,19 +195,23 @@ static ccl_status_t open_server(ccl_notebook_t *n, const char *url, bool write, 
     if (!s)
         return ccl_fail_nomem(err);
     n->db = s;
+    if (!load(&s->pq))
+        return ccl_fail(err, CCL_ERR_MISSING,
+                        "a lab notebook on a server needs PostgreSQL's client library, %s",
+                        libpq_file);
     name_of(url, n->path, sizeof n->path);
-    s->conn = PQconnectdbParams(keys, values, 1);
+    s->conn = s->pq.connectdbParams(keys, values, 1);
     if (!s->conn)
         return ccl_fail_nomem(err);
-    if (PQstatus(s->conn) != CONNECTION_OK)
-        return report(n, PQerrorMessage(s->conn), err);
+    if (s->pq.status(s->conn) != CONNECTION_OK)
+        return report(n, s->pq.errorMessage(s->conn), err);
     return set_up(n, err);
 }
 
 static void close_server(ccl_notebook_t *n) {
     server_t *s = n->db;
-    if (s)
-        PQfinish(s->conn);
+    if (s && s->conn)
+        s->pq.finish(s->conn);
     free(s);
 }
 
@@ -164,9 +219,9 @@ static void close_server(ccl_notebook_t *n) {
 
 /* A command of ours without rows. */
 static bool command(server_t *s, const char *sql) {
-    PGresult *r = PQexec(s->conn, sql);
-    bool done = PQresultStatus(r) == PGRES_COMMAND_OK;
-    PQclear(r);
+    PGresult *r = s->pq.exec(s->conn, sql);
+    bool done = s->pq.resultStatus(r) == PGRES_COMMAND_OK;
+    s->pq.clear(r);
     return done;
 }
 
@@ -174,23 +229,23 @@ static bool command(server_t *s, const char *sql) {
 static PGresult *await(server_t *s, const ccl_ctx_t *ctx) {
     PGresult *last = NULL, *r;
     bool asked = false;
-    while (ctx && !asked && PQisBusy(s->conn)) {
-        struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
+    while (ctx && !asked && s->pq.isBusy(s->conn)) {
+        struct pollfd fd = {.fd = s->pq.socket(s->conn), .events = POLLIN};
         if (poll(&fd, 1, 50) < 0 && errno != EINTR)
             break;
         if (ccl_ctx_poll(ctx, NULL) != CCL_OK) {
             char why[256];
-            PGcancel *cancel = PQgetCancel(s->conn);
-            asked = !cancel || PQcancel(cancel, why, sizeof why);
-            PQfreeCancel(cancel);
+            PGcancel *cancel = s->pq.getCancel(s->conn);
+            asked = !cancel || s->pq.cancel(cancel, why, sizeof why);
+            s->pq.freeCancel(cancel);
         }
-        if (!PQconsumeInput(s->conn))
+        if (!s->pq.consumeInput(s->conn))
             break;
     }
-    while ((r = PQgetResult(s->conn))) {
-        PQclear(last);
+    while ((r = s->pq.getResult(s->conn))) {
+        s->pq.clear(last);
         last = r;
-        if (PQstatus(s->conn) == CONNECTION_BAD)
+        if (s->pq.status(s->conn) == CONNECTION_BAD)
             break;
     }
     return last;
@@ -206,12 +261,12 @@ static PGresult *prepare(ccl_notebook_t *n, const ccl_i_question_t *q, char name
     if (!q->once && i < n->nprepared)
         return NULL;
     char *sql = ccl_i_sql(n->ops, q->sql, !q->ctx);
-    PGresult *r =
-        sql ? PQprepare(s->conn, name, sql, 0, NULL) : PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
+    PGresult *r = sql ? s->pq.prepare(s->conn, name, sql, 0, NULL)
+                      : s->pq.makeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
     free(sql);
-    if (PQresultStatus(r) != PGRES_COMMAND_OK)
+    if (s->pq.resultStatus(r) != PGRES_COMMAND_OK)
         return r;
-    PQclear(r);
+    s->pq.clear(r);
     if (!q->once && n->nprepared < CCL_ARRAY_LEN(n->prepared))
         n->prepared[n->nprepared++].sql = q->sql;
     return NULL;
@@ -219,9 +274,9 @@ static PGresult *prepare(ccl_notebook_t *n, const ccl_i_question_t *q, char name
 
 /* What it says has columns: it reads. */
 static ccl_status_t users_statement(server_t *s, const ccl_i_question_t *q, ccl_error_t *err) {
-    PGresult *r = PQdescribePrepared(s->conn, "");
-    int columns = PQnfields(r), parameters = PQnparams(r);
-    PQclear(r);
+    PGresult *r = s->pq.describePrepared(s->conn, "");
+    int columns = s->pq.nfields(r), parameters = s->pq.nparams(r);
+    s->pq.clear(r);
     if (!q->sql[strspn(q->sql, " \t\r\n;")])
         return ccl_fail(err, CCL_ERR_INPUT, "query: nothing is asked; a SELECT is wanted");
     if (columns == 0)
@@ -250,34 +305,34 @@ static PGresult *execute(server_t *s, const ccl_i_question_t *q, const char *nam
         formats[i] = v->type == CCL_I_BLOB;
         lengths[i] = (int)v->len;
     }
-    if (!PQsendQueryPrepared(s->conn, name, (int)q->nargs, values, lengths, formats, 0))
-        return PQmakeEmptyPGresult(s->conn, PGRES_FATAL_ERROR);
+    if (!s->pq.sendQueryPrepared(s->conn, name, (int)q->nargs, values, lengths, formats, 0))
+        return s->pq.makeEmptyPGresult(s->conn, PGRES_FATAL_ERROR);
     return await(s, q->ctx);
 }
 
 /* The server writes names in small letters. */
-static const char *name_at(const PGresult *r, int column) {
+static const char *name_at(const libpq_t *pq, const PGresult *r, int column) {
     static const char *const ours[] = {"algbw_GBps", "busbw_GBps", "best_busbw_GBps"};
-    const char *name = PQfname(r, column);
+    const char *name = pq->fname(r, column);
     for (size_t i = 0; i < CCL_ARRAY_LEN(ours); i++)
         if (strcasecmp(name, ours[i]) == 0)
             return ours[i];
     return name;
 }
 
-static ccl_status_t take_cell(const PGresult *r, int row, int column, ccl_notebook_rows_t *rows,
-                              ccl_error_t *err) {
-    const char *text = PQgetisnull(r, row, column) ? NULL : PQgetvalue(r, row, column);
-    Oid type = PQftype(r, column);
+static ccl_status_t take_cell(const libpq_t *pq, const PGresult *r, int row, int column,
+                              ccl_notebook_rows_t *rows, ccl_error_t *err) {
+    const char *text = pq->getisnull(r, row, column) ? NULL : pq->getvalue(r, row, column);
+    Oid type = pq->ftype(r, column);
     char exact[40];
     if (text && type == OID_BYTEA) {
         size_t len = 0;
-        unsigned char *bytes = PQunescapeBytea((const unsigned char *)text, &len);
+        unsigned char *bytes = pq->unescapeBytea((const unsigned char *)text, &len);
         char *ended = bytes ? strndup((const char *)bytes, len) : NULL; /* libpq does not end it */
         ccl_status_t status =
             ended ? ccl_i_rows_cell(rows, ended, false, err) : ccl_fail_nomem(err);
         free(ended);
-        PQfreemem(bytes);
+        pq->freemem(bytes);
         return status;
     }
     if (text && (type == OID_FLOAT8 || type == OID_FLOAT4)) /* as everywhere */
@@ -288,17 +343,18 @@ static ccl_status_t take_cell(const PGresult *r, int row, int column, ccl_notebo
                            err);
 }
 
-static ccl_status_t take_rows(const PGresult *r, ccl_notebook_rows_t *rows, ccl_error_t *err) {
-    int nrows = PQntuples(r);
-    rows->ncolumns = (uint32_t)PQnfields(r);
+static ccl_status_t take_rows(const libpq_t *pq, const PGresult *r, ccl_notebook_rows_t *rows,
+                              ccl_error_t *err) {
+    int nrows = pq->ntuples(r);
+    rows->ncolumns = (uint32_t)pq->nfields(r);
     rows->columns = ccl_arena_alloc(&rows->arena, rows->ncolumns + 1u, sizeof *rows->columns);
     if (!rows->columns)
         return ccl_fail_nomem(err);
     for (uint32_t c = 0; c < rows->ncolumns; c++)
-        CCL_TRY(ccl_i_rows_column(rows, c, name_at(r, (int)c), err));
+        CCL_TRY(ccl_i_rows_column(rows, c, name_at(pq, r, (int)c), err));
     for (int i = 0; i < nrows; i++)
         for (int c = 0; c < (int)rows->ncolumns; c++)
-            CCL_TRY(take_cell(r, i, c, rows, err));
+            CCL_TRY(take_cell(pq, r, i, c, rows, err));
     return CCL_OK;
 }
 
@@ -335,23 +391,23 @@ static ccl_status_t ask(ccl_notebook_t *n, const ccl_i_question_t *q, ccl_notebo
         if (status != CCL_OK || !lost(s, r))
             break;
         bool within = s->within;
-        PQclear(r);
+        s->pq.clear(r);
         CCL_TRY(reconnect(n, err));
         s->again = within;
         if (within) /* what it had done is gone */
             return report(n, "the connection was lost", err);
     }
-    if (status == CCL_OK && PQresultStatus(r) != PGRES_COMMAND_OK &&
-        PQresultStatus(r) != PGRES_TUPLES_OK)
+    if (status == CCL_OK && s->pq.resultStatus(r) != PGRES_COMMAND_OK &&
+        s->pq.resultStatus(r) != PGRES_TUPLES_OK)
         status = failed(n, q, r, err);
     if (status == CCL_OK && rows)
-        status = take_rows(r, rows, err);
+        status = take_rows(&s->pq, r, rows, err);
     if (status == CCL_OK && changes_out)
-        *changes_out = strtoll(PQcmdTuples(r), NULL, 10);
+        *changes_out = strtoll(s->pq.cmdTuples(r), NULL, 10);
     if (q->ctx)
         (void)command(s, "ROLLBACK");
     s->within = (s->within || (begins && status == CCL_OK)) && !ends;
-    PQclear(r);
+    s->pq.clear(r);
     return status;
 }
 
@@ -407,6 +463,7 @@ static ccl_status_t set_version(ccl_notebook_t *n, bool fresh, int64_t version, 
 }
 
 const ccl_i_backend_t ccl_i_backend_postgres = {
+    .there = there,
     .words = {{"now", "extract(epoch FROM clock_timestamp())::float8"},
               {"at", "to_char(clock_timestamp() AT TIME ZONE 'UTC',"
                      " 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"},

@@ -14,4 +14,9 @@ static void close_server(ccl_notebook_t *n) {
     (void)n;
 }
 
-const ccl_i_backend_t ccl_i_backend_postgres = {.open = open_server, .close = close_server};
+static bool there(void) {
+    return false;
+}
+
+const ccl_i_backend_t ccl_i_backend_postgres = {
+    .there = there, .open = open_server, .close = close_server};

@@ -36,6 +36,7 @@ typedef struct ccl_i_backend {
     } words[8];
     char mark; /* in front of a parameter's number */
     const char *begin, *exclusive;
+    bool (*there)(void); /* what it needs is on this machine; NULL: it needs nothing */
     /* All with the lock. */
     ccl_status_t (*open)(ccl_notebook_t *n, const char *where, bool write, ccl_error_t *err);
     void (*close)(ccl_notebook_t *n);

@@ -17,6 +17,13 @@ rc=0
 "$ccllab" notebook list --notebook "$url" >"$dir/out" 2>"$dir/err" || rc=$?
 ! grep -q 'built without PostgreSQL' "$dir/err" || { cat "$dir/err"; exit 77; }
 if [ $rc -ne 4 ] || [ "$(wc -l <"$dir/err")" -ne 1 ] || grep -q secret "$dir/err"; then say "no server: exit code $rc: $(cat "$dir/err")"; fi
+# A machine without the library, which is loaded only now: all else works.
+mkdir "$dir/without"
+: >"$dir/without/libpq.so.5"
+rc=0
+LD_LIBRARY_PATH=$dir/without "$ccllab" notebook list --notebook "$url" 2>"$dir/err" || rc=$?
+[ $rc -eq 4 ] && grep -q "needs PostgreSQL's client library, libpq.so.5" "$dir/err" || say "no library: exit code $rc: $(cat "$dir/err")"
+LD_LIBRARY_PATH=$dir/without "$ccllab" doctor | grep -q '^libpq  *left out' || say "doctor: libpq is not left out where it is not"
 server_begin
 running=true
 few=3 much=4

@@ -151,7 +151,7 @@ static double bound_of(const double *rate, bool multicast, bool reduce, bool sec
     const ccl_device_t can = {
         .multicast = multicast, .reduce = reduce, .reduce_rate_Bps = INFINITY};
     for (uint32_t v = 0; v < N + 1u + second; v++) {
-        char id[8];
+        char id[16];
         snprintf(id, sizeof id, "d%u", v);
         ck_assert_int_eq(ccl_topology_builder_device(b, id,
                                                      v < N ? CCL_DEVICE_GPU : CCL_DEVICE_SWITCH,

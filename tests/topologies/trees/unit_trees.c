@@ -87,7 +87,7 @@ static ccl_topology_t *two_levels(bool leaves_can, bool spines_can, uint32_t spi
         add_duplex(b, nic, leaf[r / 2], "net", 50, 1);
     }
     for (uint32_t s = 0; s < spines; s++) {
-        char id[8];
+        char id[16];
         snprintf(id, sizeof id, "spine%u", s);
         uint32_t spine = add_switch(b, id, spines_can);
         add_duplex(b, leaf[0], spine, "net", s ? second_GBps : 100, 1);
