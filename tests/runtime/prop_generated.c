@@ -9,7 +9,7 @@
 
 #include <dlfcn.h>
 
-enum { PROGRAMS = SANITIZED ? 12 : 24, NIGHTLY_PROGRAMS = 1000, MOST_BLOCKS = 32 };
+enum { PROGRAMS = SANITIZED ? 8 : 16, NIGHTLY_PROGRAMS = 1000, MOST_BLOCKS = 32 };
 
 static ccl_run_options_t generated(void) {
     ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;

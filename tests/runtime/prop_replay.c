@@ -8,13 +8,13 @@
 #include "random_programs.h"
 #include "tests/base/nightly.h"
 
-/* Programs at least, until every primitive came often; all of them at night only, a third of them for
-   every change. The address sanitizer is four times as slow, and children start slowly there. */
+/* Programs at least, until every primitive came often; all of them at night only, a quarter of them
+   for every change. The address sanitizer is four times as slow, and children start slowly there. */
 enum { PROGRAMS = 1400 };
 #ifdef __SANITIZE_ADDRESS__
 enum { DAILY_PROGRAMS = 100, IN_PROCESSES = 4, OFTEN = 1 };
 #else
-enum { DAILY_PROGRAMS = PROGRAMS / 3, IN_PROCESSES = 40, OFTEN = 30 };
+enum { DAILY_PROGRAMS = PROGRAMS / 4, IN_PROCESSES = 40, OFTEN = 30 };
 #endif
 
 typedef struct seen {
