@@ -26,6 +26,7 @@
     X_(c2c)                                                                                        \
     X_(sccl)                                                                                       \
     X_(milp)                                                                                       \
+    X_(taccl)                                                                                      \
     X_(cegis)                                                                                      \
     X_(c2c_sequential)                                                                             \
     X_(straggler)

@@ -30,7 +30,7 @@ const ccl_option_t ccl_i_common_options[] = {
      .offset = AT(time_limit_s),
      .value = "TIME",
      .doc = "stop the search after this long (10s, 500ms); the best so far is kept, exit code 3",
-     .otherwise = "none; milp: 10s"},
+     .otherwise = "none; milp, taccl: 10s"},
     {.name = NULL},
 };
 

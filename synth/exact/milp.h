@@ -43,8 +43,6 @@ double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs);
  */
 ccl_status_t ccl_i_milp_ask(const ccl_i_milp_t *m, uint32_t epochs, ccl_i_glpk_answer_t *answer,
                             ccl_i_milp_send_t **sends, size_t *nsends, ccl_error_t *err);
-/** Where the rotation takes a chunk of an allgather or alltoall. */
-uint32_t ccl_i_milp_turn(const ccl_i_milp_t *m, uint32_t chunk);
 
 typedef struct ccl_i_milp_flows {
     ccl_i_glpk_answer_t answer;

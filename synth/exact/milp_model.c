@@ -13,57 +13,26 @@ typedef struct model {
     const ccl_i_milp_t *m;
     ccl_i_glpk_t lp;
     uint32_t n, nhops, nchunks, epochs, order;
-    uint32_t *rep, *turns;
-    uint32_t *rank_turned, *hop_turned; /* [order][n], [order][nhops] */
-    int *send;                          /* [nchunks][nhops][epochs] column; 0: never */
-    int *has;                           /* [nchunks][n][epochs + 1] column; 0: no; -1: for sure */
-    int *index;                         /* scratch, from 1 */
+    ccl_i_circles_t circles;
+    int *send;  /* [nchunks][nhops][epochs] column; 0: never */
+    int *has;   /* [nchunks][n][epochs + 1] column; 0: no; -1: for sure */
+    int *index; /* scratch, from 1 */
     double *value;
     size_t most;
 } model_t;
-
-uint32_t ccl_i_milp_turn(const ccl_i_milp_t *m, uint32_t chunk) {
-    uint32_t c = m->coll->chunks_per_block, n = m->coll->nranks, block = chunk / c;
-    const uint32_t *rank = m->rotation->rank;
-    uint32_t to =
-        m->coll->kind == CCL_ALLTOALL ? rank[block / n] * n + rank[block % n] : rank[block];
-    return to * c + chunk % c;
-}
 
 double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs) {
     return (double)m->coll->nchunks * (m->x->nhops + m->x->nranks) * epochs / m->rotation->order;
 }
 
 static int has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t k) {
-    uint32_t r = m->rank_turned[m->turns[chunk] * m->n + rank];
-    return m->has[((size_t)m->rep[chunk] * m->n + r) * (m->epochs + 1) + k];
+    uint32_t r = ccl_i_circles_rank(&m->circles, chunk, rank);
+    return m->has[((size_t)m->circles.rep[chunk] * m->n + r) * (m->epochs + 1) + k];
 }
 
 static int send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t k) {
-    uint32_t h = m->hop_turned[m->turns[chunk] * m->nhops + hop];
-    return m->send[((size_t)m->rep[chunk] * m->nhops + h) * m->epochs + k];
-}
-
-static void make_circles(model_t *m) {
-    const ccl_i_rotation_t *rot = m->m->rotation;
-    for (uint32_t k = 0; k < m->order; k++) {
-        for (uint32_t r = 0; r < m->n; r++)
-            m->rank_turned[k * m->n + r] = k ? rot->rank[m->rank_turned[(k - 1) * m->n + r]] : r;
-        for (uint32_t h = 0; h < m->nhops; h++)
-            m->hop_turned[k * m->nhops + h] =
-                k ? rot->hop[m->hop_turned[(k - 1) * m->nhops + h]] : h;
-    }
-    for (uint32_t c = 0; c < m->nchunks; c++) {
-        m->rep[c] = c;
-        m->turns[c] = 0;
-        for (uint32_t k = 1, at = c; k < m->order; k++) {
-            at = ccl_i_milp_turn(m->m, at);
-            if (at < m->rep[c]) {
-                m->rep[c] = at;
-                m->turns[c] = k;
-            }
-        }
-    }
+    uint32_t h = ccl_i_circles_hop(&m->circles, chunk, hop);
+    return m->send[((size_t)m->circles.rep[chunk] * m->nhops + h) * m->epochs + k];
 }
 
 /* ---------------------------------------------------------------- the model */
@@ -81,7 +50,7 @@ static uint32_t to_dest(const model_t *m, uint32_t chunk, uint32_t rank) {
 /** Columns for what can be: nothing before a chunk can have come, nothing that comes too late. */
 static void add_columns(model_t *m) {
     for (uint32_t c = 0; c < m->nchunks; c++) {
-        if (m->rep[c] != c)
+        if (m->circles.rep[c] != c)
             continue;
         uint32_t src = m->m->coll->chunks[c].sources[0];
         const uint32_t *away = &m->m->away[(size_t)src * m->n];
@@ -266,10 +235,9 @@ static ccl_status_t read_answer(const model_t *m, const double *column, ccl_i_mi
 
 /** false: some chunk cannot be where it must. */
 static bool build(model_t *m) {
-    make_circles(m);
     add_columns(m);
     for (uint32_t c = 0; c < m->nchunks; c++)
-        if (m->rep[c] == c && !add_chunk(m, c))
+        if (m->circles.rep[c] == c && !add_chunk(m, c))
             return false;
     for (uint32_t r = 0; r < m->m->x->nresources; r++) {
         bool lowest = true; /* of its circle; the others follow */
@@ -314,21 +282,18 @@ ccl_status_t ccl_i_milp_ask(const ccl_i_milp_t *milp, uint32_t epochs, ccl_i_glp
     m.most = (size_t)m.nchunks * m.nhops * (widest < epochs ? widest : epochs) + m.nhops + 8;
     *sends = NULL;
     *nsends = 0;
-    m.rep = malloc((m.nchunks + (size_t)1) * sizeof *m.rep);
-    m.turns = malloc((m.nchunks + (size_t)1) * sizeof *m.turns);
-    m.rank_turned = malloc((size_t)m.order * m.n * sizeof *m.rank_turned);
-    m.hop_turned = malloc(((size_t)m.order * m.nhops + 1) * sizeof *m.hop_turned);
+    CCL_TRY(ccl_i_circles_init(milp->rotation, milp->x, milp->coll, &m.circles, err));
     m.send = calloc((size_t)m.nchunks * m.nhops * epochs + 1, sizeof *m.send);
     m.has = calloc((size_t)m.nchunks * m.n * (epochs + 1), sizeof *m.has);
     m.index = malloc(m.most * sizeof *m.index);
     m.value = malloc(m.most * sizeof *m.value);
-    if (m.rep && m.turns && m.rank_turned && m.hop_turned && m.send && m.has && m.index && m.value)
+    if (m.send && m.has && m.index && m.value)
         status = solve(&m, answer, sends, nsends, err);
     else
         status = ccl_fail_nomem(err);
     ccl_i_glpk_fini(&m.lp);
-    void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned,
-                         m.send, m.has,   m.index,       m.value};
+    ccl_i_circles_fini(&m.circles);
+    void *const all[] = {m.send, m.has, m.index, m.value};
     for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
         free(all[i]);
     return status;

@@ -233,3 +233,54 @@ void ccl_i_rotation_fini(ccl_i_rotation_t *rotation) {
     free(rotation->resource);
     *rotation = (ccl_i_rotation_t){0, NULL, NULL, NULL};
 }
+
+/* ---------------------------------------------------------------- circles of chunks */
+
+/* Where the rotation takes a chunk of a collective in which all ranks are alike. */
+static uint32_t turned(const ccl_i_rotation_t *rotation, const ccl_collective_t *coll,
+                       uint32_t chunk) {
+    uint32_t c = coll->chunks_per_block, n = coll->nranks, block = chunk / c;
+    const uint32_t *rank = rotation->rank;
+    uint32_t to = coll->kind == CCL_ALLTOALL ? rank[block / n] * n + rank[block % n] : rank[block];
+    return to * c + chunk % c;
+}
+
+ccl_status_t ccl_i_circles_init(const ccl_i_rotation_t *rotation, const ccl_i_exchange_t *x,
+                                const ccl_collective_t *coll, ccl_i_circles_t *out,
+                                ccl_error_t *err) {
+    uint32_t n = x->nranks, nhops = x->nhops, order = rotation->order;
+    *out = (ccl_i_circles_t){.order = order, .nranks = n, .nhops = nhops};
+    out->rep = malloc((coll->nchunks + (size_t)1) * sizeof *out->rep);
+    out->turns = calloc(coll->nchunks + (size_t)1, sizeof *out->turns);
+    out->rank = malloc((size_t)order * n * sizeof *out->rank);
+    out->hop = malloc(((size_t)order * nhops + 1) * sizeof *out->hop);
+    if (!out->rep || !out->turns || !out->rank || !out->hop) {
+        ccl_i_circles_fini(out);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t k = 0; k < order; k++) {
+        for (uint32_t r = 0; r < n; r++)
+            out->rank[k * n + r] = k ? rotation->rank[out->rank[(k - 1) * n + r]] : r;
+        for (uint32_t h = 0; h < nhops; h++)
+            out->hop[k * nhops + h] = k ? rotation->hop[out->hop[(k - 1) * nhops + h]] : h;
+    }
+    for (uint32_t c = 0; c < coll->nchunks; c++) {
+        out->rep[c] = c;
+        for (uint32_t k = 1, at = c; k < order; k++) {
+            at = turned(rotation, coll, at);
+            if (at < out->rep[c]) {
+                out->rep[c] = at;
+                out->turns[c] = k;
+            }
+        }
+    }
+    return CCL_OK;
+}
+
+void ccl_i_circles_fini(ccl_i_circles_t *circles) {
+    free(circles->rep);
+    free(circles->turns);
+    free(circles->rank);
+    free(circles->hop);
+    *circles = (ccl_i_circles_t){0};
+}

@@ -14,10 +14,7 @@ typedef struct model {
     const ccl_i_sccl_query_t *q;
     ccl_i_z3_t *z3;
     uint32_t n, nhops, nchunks, steps, order;
-    uint32_t *rep, *turns;  /* [nchunks] the chunk of its circle that has variables; how often
-                               the rotation takes this chunk to it */
-    uint32_t *rank_turned;  /* [order][n] */
-    uint32_t *hop_turned;   /* [order][nhops] */
+    ccl_i_circles_t circles;
     ccl_i_z3_term_t *has;   /* [nchunks][n][steps + 1]; NULL: false */
     ccl_i_z3_term_t *send;  /* [nchunks][nhops][steps]; NULL: never */
     ccl_i_z3_term_t *extra; /* [steps][rounds - steps] the step has one more round */
@@ -29,23 +26,14 @@ static uint32_t source_of(const ccl_i_sccl_query_t *q, uint32_t chunk) {
     return q->coll->chunks[chunk].sources[0];
 }
 
-/** Where the rotation takes a chunk of a collective in which all ranks are alike. */
-static uint32_t turn_chunk(const ccl_i_sccl_query_t *q, uint32_t chunk) {
-    uint32_t c = q->coll->chunks_per_block, n = q->coll->nranks, block = chunk / c;
-    uint32_t to = q->coll->kind == CCL_ALLTOALL
-                      ? q->rotation->rank[block / n] * n + q->rotation->rank[block % n]
-                      : q->rotation->rank[block];
-    return to * c + chunk % c;
-}
-
 static ccl_i_z3_term_t has_of(const model_t *m, uint32_t chunk, uint32_t rank, uint32_t t) {
-    uint32_t r = m->rank_turned[m->turns[chunk] * m->n + rank];
-    return m->has[((size_t)m->rep[chunk] * m->n + r) * (m->steps + 1) + t];
+    uint32_t r = ccl_i_circles_rank(&m->circles, chunk, rank);
+    return m->has[((size_t)m->circles.rep[chunk] * m->n + r) * (m->steps + 1) + t];
 }
 
 static ccl_i_z3_term_t send_of(const model_t *m, uint32_t chunk, uint32_t hop, uint32_t t) {
-    uint32_t h = m->hop_turned[m->turns[chunk] * m->nhops + hop];
-    return m->send[((size_t)m->rep[chunk] * m->nhops + h) * m->steps + t];
+    uint32_t h = ccl_i_circles_hop(&m->circles, chunk, hop);
+    return m->send[((size_t)m->circles.rep[chunk] * m->nhops + h) * m->steps + t];
 }
 
 static void must(model_t *m, ccl_i_z3_term_t what) {
@@ -53,30 +41,6 @@ static void must(model_t *m, ccl_i_z3_term_t what) {
 }
 
 /* ---------------------------------------------------------------- variables */
-
-static void make_circles(model_t *m) {
-    const ccl_i_rotation_t *rot = m->q->rotation;
-    for (uint32_t k = 0; k < m->order; k++) {
-        for (uint32_t r = 0; r < m->n; r++)
-            m->rank_turned[k * m->n + r] = k ? rot->rank[m->rank_turned[(k - 1) * m->n + r]] : r;
-        for (uint32_t h = 0; h < m->nhops; h++)
-            m->hop_turned[k * m->nhops + h] =
-                k ? rot->hop[m->hop_turned[(k - 1) * m->nhops + h]] : h;
-    }
-    for (uint32_t c = 0; c < m->nchunks; c++) {
-        uint32_t at = c, turns = 0;
-        m->rep[c] = c;
-        m->turns[c] = 0;
-        for (uint32_t k = 1; k < m->order; k++) {
-            at = turn_chunk(m->q, at);
-            turns++;
-            if (at < m->rep[c]) {
-                m->rep[c] = at;
-                m->turns[c] = turns;
-            }
-        }
-    }
-}
 
 /** Least hops from a rank to one of a chunk's destinations. */
 static uint32_t to_dest(const ccl_i_sccl_query_t *q, uint32_t chunk, uint32_t rank) {
@@ -92,7 +56,7 @@ static uint32_t to_dest(const ccl_i_sccl_query_t *q, uint32_t chunk, uint32_t ra
 static void make_variables(model_t *m) {
     const ccl_i_sccl_query_t *q = m->q;
     for (uint32_t c = 0; c < m->nchunks; c++) {
-        if (m->rep[c] != c)
+        if (m->circles.rep[c] != c)
             continue;
         uint32_t src = source_of(q, c);
         const uint16_t *from = &q->hops_between[(size_t)src * m->n];
@@ -286,25 +250,19 @@ static ccl_status_t read_model(const model_t *m, ccl_i_sccl_send_t **out, size_t
 static bool allocate(model_t *m) {
     const ccl_i_sccl_query_t *q = m->q;
     size_t most = (size_t)m->nchunks * m->nhops + (size_t)m->steps * m->nhops + q->rounds + 16;
-    m->rep = malloc((m->nchunks + (size_t)1) * sizeof *m->rep);
-    m->turns = malloc((m->nchunks + (size_t)1) * sizeof *m->turns);
-    m->rank_turned = malloc((size_t)m->order * m->n * sizeof *m->rank_turned);
-    m->hop_turned = malloc(((size_t)m->order * m->nhops + 1) * sizeof *m->hop_turned);
     m->has = calloc((size_t)m->nchunks * m->n * (m->steps + 1), sizeof *m->has);
     m->send = calloc((size_t)m->nchunks * m->nhops * m->steps + 1, sizeof *m->send);
     m->extra = calloc((size_t)m->steps * (q->rounds - m->steps) + 1, sizeof *m->extra);
     m->list = malloc(most * sizeof *m->list);
     m->weight = malloc(most * sizeof *m->weight);
-    return m->rep && m->turns && m->rank_turned && m->hop_turned && m->has && m->send && m->extra &&
-           m->list && m->weight;
+    return m->has && m->send && m->extra && m->list && m->weight;
 }
 
 static ccl_status_t ask(model_t *m, ccl_i_sccl_answer_t *answer, ccl_i_sccl_send_t **sends,
                         size_t *nsends, ccl_error_t *err) {
-    make_circles(m);
     make_variables(m);
     for (uint32_t c = 0; c < m->nchunks; c++)
-        if (m->rep[c] == c)
+        if (m->circles.rep[c] == c)
             constrain_chunk(m, c);
     constrain_rounds(m);
     if (!constrain_resources(m))
@@ -331,16 +289,16 @@ ccl_status_t ccl_i_sccl_ask(const ccl_i_sccl_query_t *query, ccl_i_sccl_answer_t
                  .nchunks = query->coll->nchunks,
                  .steps = query->steps,
                  .order = query->rotation->order};
-    ccl_status_t status;
     *sends = NULL;
     *nsends = 0;
-    if (m.z3 && allocate(&m))
+    ccl_status_t status = m.z3 && allocate(&m) ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = ccl_i_circles_init(query->rotation, query->x, query->coll, &m.circles, err);
+    if (status == CCL_OK)
         status = ask(&m, answer, sends, nsends, err);
-    else
-        status = ccl_fail_nomem(err);
+    ccl_i_circles_fini(&m.circles);
     ccl_i_z3_destroy(m.z3);
-    void *const all[] = {m.rep,  m.turns, m.rank_turned, m.hop_turned, m.has,
-                         m.send, m.extra, m.list,        m.weight};
+    void *const all[] = {m.has, m.send, m.extra, m.list, m.weight};
     for (size_t i = 0; i < CCL_ARRAY_LEN(all); i++)
         free(all[i]);
     return status;

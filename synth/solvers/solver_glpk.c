@@ -119,7 +119,7 @@ static void count_nodes(glp_tree *tree, void *info) {
         glp_ios_terminate(tree);
 }
 
-static ccl_i_glpk_answer_t search(glp_prob *prob, uint32_t nodes) {
+static ccl_i_glpk_answer_t search(glp_prob *prob, uint32_t nodes, bool *best_out) {
     glp_iocp how;
     glp_init_iocp(&how);
     how.msg_lev = GLP_MSG_OFF;
@@ -132,6 +132,8 @@ static ccl_i_glpk_answer_t search(glp_prob *prob, uint32_t nodes) {
         how.cb_info = &nodes;
     }
     int code = glp_intopt(prob, &how), status = glp_mip_status(prob);
+    if (best_out)
+        *best_out = !code && status == GLP_OPT;
     if (code == GLP_ENOPFS || code == GLP_ENODFS || (!code && status == GLP_NOFEAS))
         return CCL_I_GLPK_NONE;
     if (code == GLP_ESTOP ? status == GLP_FEAS : !code && (status == GLP_OPT || status == GLP_FEAS))
@@ -154,8 +156,8 @@ static ccl_i_glpk_answer_t simplex(glp_prob *prob, bool presolve) {
 static ccl_i_glpk_answer_t solve(const ccl_i_glpk_t *lp, const ccl_i_glpk_options_t *options,
                                  double *value_out, double *objective_out) {
     glp_prob *prob = build(lp, options->integer);
-    ccl_i_glpk_answer_t answer =
-        options->integer ? search(prob, options->nodes) : simplex(prob, options->presolve);
+    ccl_i_glpk_answer_t answer = options->integer ? search(prob, options->nodes, options->best)
+                                                  : simplex(prob, options->presolve);
     for (int c = 1; answer == CCL_I_GLPK_FOUND && c <= (int)lp->ncolumns; c++)
         value_out[c] = options->integer ? glp_mip_col_val(prob, c) : glp_get_col_prim(prob, c);
     if (answer == CCL_I_GLPK_FOUND && objective_out)

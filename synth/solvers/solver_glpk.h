@@ -54,6 +54,7 @@ typedef struct ccl_i_glpk_options {
     bool presolve;      /* integer programs always are presolved */
     uint32_t nodes;     /* of an integer program's search, at most; 0: no limit */
     uint32_t megabytes; /* that GLPK may allocate; 0: no limit */
+    bool *best;         /* FOUND, integer: set, is nothing better left? NULL */
 } ccl_i_glpk_options_t;
 
 typedef enum ccl_i_glpk_answer {

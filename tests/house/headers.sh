@@ -39,7 +39,7 @@ done <"$temporary/takers")
 twice() { # folder: names of structs, enums, unions and callbacks that are defined more than once
     find "$1" \( -name build -o -name tests -o -name .git \) -prune -o -name '*.[ch]' -print | sort | xargs cat |
         grep -oE '^(typedef )?(struct|enum|union) ccl_[A-Za-z0-9_]+ \{|^\} ccl_[A-Za-z0-9_]+;|^typedef .*\(\*ccl_[A-Za-z0-9_]+_fn\)' |
-        sed 's/.*\(ccl_[A-Za-z0-9_]*\).*/\1/' | sort | uniq -d |
+        sed "s/.*[ *]\(ccl_[A-Za-z0-9_]*\).*/\1/" | sort | uniq -d |
         grep -vxE 'ccl_device_(handle|stream|event)' # opaque: host and GPU modules each have their own
 }
 mkdir "$temporary/types"

@@ -385,23 +385,38 @@ START_TEST(test_shares) {
 END_TEST
 
 /** Two GPUs on one link: 100 us of bytes, 1 us of latency, nothing else. */
-START_TEST(test_two_gpus) {
-    static const char text[] =
-        "{\"format\":\"ccllab-topology-1\",\"name\":\"two\",\"devices\":["
-        "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1}],"
-        "\"links\":[{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"10GB/s\","
-        "\"latency\":\"1us\"}]}";
-    static const struct {
+#define OVER_ONE(link_, rest_)                                                                     \
+    "{\"format\":\"ccllab-topology-1\",\"name\":\"two\",\"devices\":["                             \
+    "{\"id\":\"a\",\"kind\":\"gpu\",\"rank\":0},{\"id\":\"b\",\"kind\":\"gpu\",\"rank\":1}],"      \
+    "\"links\":[{\"from\":\"a\",\"to\":\"b\",\"kind\":\"nvlink\",\"bandwidth\":\"" link_           \
+    "\",\"latency\":\"1us\"}]" rest_ "}"
+
+/* 100 us over a link or, where that has more, over its group. */
+static const struct {
+    const char *text;
+    struct {
         const char *what;
         double us;
-    } want[] = {{"all nvlink links twice as fast", 51},
-                {"link a -> b twice as fast", 51},
-                {"latency of nvlink halved", 100.5},
-                {"2 micro-batches instead of 1", 101}};
+    } want[4];
+} two_gpus[] = {
+    {OVER_ONE("10GB/s", ""),
+     {{"all nvlink links twice as fast", 51},
+      {"link a -> b twice as fast", 51},
+      {"latency of nvlink halved", 100.5},
+      {"2 micro-batches instead of 1", 101}}},
+    {OVER_ONE(
+         "40GB/s",
+         ",\"groups\":[{\"name\":\"port\",\"links\":[[\"a\",\"b\"]],\"bandwidth\":\"10GB/s\"}]"),
+     {{"group port of links twice as fast", 51},
+      {"latency of nvlink halved", 100.5},
+      {"2 micro-batches instead of 1", 101}}},
+};
+
+START_TEST(test_two_gpus) {
     made_t m = {.options = CCL_EXPLAIN_OPTIONS_INIT};
     ccl_program_builder_t *b;
-    uint32_t found = 0;
-    m.topo = topology_of(text);
+    uint32_t found = 0, nwant = 0;
+    m.topo = topology_of(two_gpus[_i].text);
     ck_assert_int_eq(ccl_collective_create(CCL_BROADCAST, 2, 1, 0, &m.want, NULL), CCL_OK);
     b = ccl_program_builder_create("two", m.want, 1, "Simple");
     ccl_step_t s = {.count = 1, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
@@ -416,13 +431,14 @@ START_TEST(test_two_gpus) {
     ck_assert_double_eq_tol(e->result->time_s, 101e-6, 1e-15);
     ck_assert_double_eq_tol(e->cut.path_s, 100e-6, 1e-15); /* all but the latency */
     ck_assert_uint_ge(on_path, 2);
-    for (uint32_t i = 0; i < e->ntried; i++)
-        for (size_t k = 0; k < CCL_ARRAY_LEN(want); k++)
-            if (strcmp(e->tried[i].what, want[k].what) == 0) {
-                ck_assert_double_eq_tol(e->tried[i].time_s * 1e6, want[k].us, 1e-9);
+    for (; nwant < CCL_ARRAY_LEN(two_gpus[_i].want) && two_gpus[_i].want[nwant].what; nwant++)
+        for (uint32_t i = 0; i < e->ntried; i++)
+            if (strcmp(e->tried[i].what, two_gpus[_i].want[nwant].what) == 0) {
+                ck_assert_double_eq_tol(e->tried[i].time_s * 1e6, two_gpus[_i].want[nwant].us,
+                                        1e-9);
                 found++;
             }
-    ck_assert_uint_eq(found, CCL_ARRAY_LEN(want));
+    ck_assert_uint_eq(found, nwant);
     ccl_explanation_destroy(e);
     ccl_program_destroy(m.program);
     ccl_topology_destroy(m.topo);
@@ -452,7 +468,7 @@ int main(void) {
     tcase_add_loop_test(tc, test_slow_parts, 0, (int)CCL_ARRAY_LEN(slow_cases));
     tcase_add_loop_test(tc, test_separate_runs, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tc, test_shares, 0, (int)CCL_ARRAY_LEN(cases));
-    tcase_add_test(tc, test_two_gpus);
+    tcase_add_loop_test(tc, test_two_gpus, 0, (int)CCL_ARRAY_LEN(two_gpus));
     tcase_add_test(tc, test_threads);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -119,7 +119,7 @@ START_TEST(test_constants) {
                                "\"slice\":\"64K\",\"with\":\"ring\"}");
     free(settings);
     /* Each knob counts where its option does: --roots is sccl's and milp's, too. */
-    static const char *const with_roots[] = {"greedy", "sccl", "milp", "cegis"};
+    static const char *const with_roots[] = {"greedy", "sccl", "milp", "taccl", "cegis"};
     for (uint32_t w = 0; ccl_synth_all()[w]; w++) {
         bool counts = false;
         for (size_t i = 0; i < CCL_ARRAY_LEN(with_roots); i++)
