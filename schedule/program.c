@@ -33,10 +33,11 @@ struct ccl_program_builder {
     ccl_peers_t *peers; /* [nsteps] by step, NULL until a shared block comes */
     size_t peers_cap;
     ccl_i_groups_t groups;
-    uint32_t *rank_tbs;   /* [nranks] */
-    uint32_t *buffer_len; /* [3 nranks] */
-    double **shares;      /* [3 nranks], NULL until given */
-    bool any_shares, file_steps, nomem;
+    uint32_t *rank_tbs;           /* [nranks] */
+    uint32_t *buffer_len;         /* [3 nranks] */
+    double **shares;              /* [3 nranks], NULL until given */
+    const ccl_step_mark_t *marks; /* of a file's steps; NULL: there is no file */
+    bool any_shares, nomem;
     bool bad_rank; /* a block or buffer of a rank that does not exist */
 };
 
@@ -122,8 +123,8 @@ void ccl_program_builder_shares(ccl_program_builder_t *b, uint32_t rank, ccl_buf
     b->any_shares = true;
 }
 
-void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b) {
-    b->file_steps = true;
+void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b, const ccl_step_mark_t *marks) {
+    b->marks = marks;
 }
 
 void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels) {
@@ -247,7 +248,8 @@ static ccl_status_t check_peers(const ccl_program_t *p, const ccl_tb_t *tb, ccl_
 static ccl_status_t check_step(const ccl_program_t *p, const ccl_tb_t *tb, uint32_t index,
                                ccl_error_t *err) {
     const ccl_step_t *s = &p->steps[tb->first_step + index];
-    int line = s->line <= INT32_MAX ? (int)s->line : 0;
+    ccl_step_mark_t mark = ccl_program_mark(p, tb, tb->first_step + index);
+    int line = mark.line <= INT32_MAX ? (int)mark.line : 0;
     const char *where = line ? p->name : NULL;
     if (s->type > CCL_PRIM_NOP || s->src_buf > CCL_BUF_SCRATCH || s->dst_buf > CCL_BUF_SCRATCH)
         return ccl_error_set(err, CCL_ERR_INPUT, where, line, 0,
@@ -314,13 +316,14 @@ static bool place_steps(ccl_program_builder_t *b, uint32_t *next, ccl_program_t 
     size_t n = b->nsteps ? b->nsteps : 1, i = 0;
     bool ordered = b->nsteps > 0 && in_order(b, next);
     ccl_peers_t *peers = b->peers ? ccl_arena_alloc(&p->arena, n, sizeof *peers) : NULL;
+    ccl_step_mark_t *marks = b->marks ? ccl_arena_alloc(&p->arena, n, sizeof *marks) : NULL;
     if (ordered) {
         p->steps = p->own_steps = realloc(b->steps, n * sizeof *b->steps);
         b->steps = p->steps ? NULL : b->steps;
     } else {
         p->steps = ccl_arena_alloc(&p->arena, n, sizeof *p->steps);
     }
-    if (!p->steps || (b->peers && !peers))
+    if (!p->steps || (b->peers && !peers) || (b->marks && !marks))
         return false;
     for (size_t k = 0; k < b->nruns; k++) {
         uint32_t *to = &next[b->runs[k].tb], len = b->runs[k].nsteps;
@@ -328,10 +331,13 @@ static bool place_steps(ccl_program_builder_t *b, uint32_t *next, ccl_program_t 
             memcpy(p->steps + *to, b->steps + i, len * sizeof *p->steps);
         if (peers)
             memcpy(peers + *to, b->peers + i, len * sizeof *peers);
+        if (marks)
+            memcpy(marks + *to, b->marks + i, len * sizeof *marks);
         *to += len;
         i += len;
     }
     p->peers = peers;
+    p->marks = marks;
     p->nsteps = (uint32_t)b->nsteps;
     return true;
 }
@@ -369,8 +375,7 @@ static void derive_step_fields(ccl_program_t *p) {
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         for (uint32_t i = 0; i < tb->nsteps; i++) {
-            ccl_step_t *s = &p->steps[tb->first_step + i];
-            s->s = i;
+            const ccl_step_t *s = &p->steps[tb->first_step + i];
             if (s->dep_tb != CCL_NONE) {
                 const ccl_tb_t *on = &p->tbs[p->rank_first_tb[tb->rank] + s->dep_tb];
                 p->steps[on->first_step + s->dep_step].has_dep = 1;
@@ -481,7 +486,7 @@ ccl_status_t ccl_program_builder_finish(ccl_program_builder_t *b, ccl_program_t 
     CCL_TRY_GOTO(place_shares(b, p, err), status, end);
     CCL_TRY_GOTO(check_program(p, err), status, end);
     count_channels(p, b->nchannels);
-    if (!b->file_steps)
+    if (!b->marks)
         derive_step_fields(p);
     p->coll = b->coll;
     b->coll = NULL;
@@ -528,18 +533,21 @@ static bool shares_equal(const ccl_program_t *a, const ccl_program_t *b) {
 
 static bool steps_equal(const ccl_step_t *x, const ccl_step_t *y) {
     return x->src_off == y->src_off && x->dst_off == y->dst_off && x->count == y->count &&
-           x->dep_tb == y->dep_tb && x->dep_step == y->dep_step && x->s == y->s &&
-           x->stage == y->stage && x->type == y->type && x->src_buf == y->src_buf &&
-           x->dst_buf == y->dst_buf && x->has_dep == y->has_dep;
+           x->dep_tb == y->dep_tb && x->dep_step == y->dep_step && x->stage == y->stage &&
+           x->type == y->type && x->src_buf == y->src_buf && x->dst_buf == y->dst_buf &&
+           x->has_dep == y->has_dep;
 }
 
-/** Of the steps that send or receive. */
-static bool peers_equal(const ccl_program_t *a, const ccl_program_t *b) {
-    if (!a->peers && !b->peers)
+/** Numbers of steps, and the peers of those that send or receive. */
+static bool marks_equal(const ccl_program_t *a, const ccl_program_t *b) {
+    if (!a->peers && !b->peers && !a->marks && !b->marks)
         return true;
     for (uint32_t t = 0; t < a->ntbs; t++) {
         const ccl_tb_t *x = &a->tbs[t], *y = &b->tbs[t];
         for (uint32_t i = 0; i < x->nsteps; i++) {
+            if (ccl_program_mark(a, x, x->first_step + i).s !=
+                ccl_program_mark(b, y, y->first_step + i).s)
+                return false;
             ccl_peers_t p = ccl_program_peers(a, x, x->first_step + i);
             ccl_peers_t q = ccl_program_peers(b, y, y->first_step + i);
             uint8_t type = a->steps[x->first_step + i].type;
@@ -573,7 +581,7 @@ bool ccl_program_equal(const ccl_program_t *a, const ccl_program_t *b) {
         if (!steps_equal(&a->steps[i], &b->steps[i]))
             return false;
     }
-    if (!peers_equal(a, b))
+    if (!marks_equal(a, b))
         return false;
     return shares_equal(a, b);
 }

@@ -45,14 +45,18 @@ typedef enum ccl_buffer { CCL_BUF_INPUT, CCL_BUF_OUTPUT, CCL_BUF_SCRATCH } ccl_b
 typedef struct ccl_step {
     uint32_t src_off, dst_off, count; /**< in chunks */
     uint32_t dep_tb;   /**< id of the block of the same GPU to wait for; CCL_NONE: none */
-    uint32_t dep_step; /**< index (not attribute `s`) of its step; CCL_NONE: none */
-    uint32_t s;        /**< attribute `s` */
-    uint32_t line;     /**< of the file; 0: none */
+    uint32_t dep_step; /**< index (not attribute `s` of files) of its step; CCL_NONE: none */
     uint16_t stage;
     uint8_t type;             /**< ccl_primitive_t */
     uint8_t src_buf, dst_buf; /**< ccl_buffer_t */
     uint8_t has_dep;          /**< 1: others may wait for this step */
 } ccl_step_t;
+
+/** What a file says of a step beside what it does. */
+typedef struct ccl_step_mark {
+    uint32_t s;    /**< attribute `s` */
+    uint32_t line; /**< 0: none */
+} ccl_step_mark_t;
 
 typedef struct ccl_tb {
     uint32_t rank, id;             /**< id: dense from 0 within the rank */
@@ -99,8 +103,9 @@ typedef struct ccl_program {
                              that  level, whatever is asked for (ccl_program_level()). Files do not
                              keep  it; no part of equality */
     uint32_t *buffer_len; /**< [3 nranks]: elements of buffer b of rank r at 3 r + b */
-    const double *const *shares; /**< NULL, or [3 nranks]: share of `size` of each element */
-    ccl_step_t *own_steps;       /**< the steps where they are not the arena's; else NULL */
+    const double *const *shares;  /**< NULL, or [3 nranks]: share of `size` of each element */
+    ccl_step_t *own_steps;        /**< the steps where they are not the arena's; else NULL */
+    const ccl_step_mark_t *marks; /**< [nsteps] of a file's steps; NULL: they count from 0 */
     ccl_arena_t arena;
 } ccl_program_t;
 
@@ -132,7 +137,7 @@ void ccl_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t n
 uint32_t ccl_program_builder_tb(ccl_program_builder_t *b, uint32_t rank, uint32_t send_peer,
                                 uint32_t recv_peer, uint32_t channel);
 /** Append a step to block `tb`; its index in the block is returned. dep_tb is an id, as in
-   ccl_step_t. has_dep of the awaited steps and `s` are set by finish. Out of memory is reported by
+   ccl_step_t. has_dep of the awaited steps is set by finish. Out of memory is reported by
    finish. */
 uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_step_t step);
 /** The same for a block that several connections share; its own peers must be CCL_NONE. */
@@ -164,6 +169,11 @@ static inline ccl_peers_t ccl_program_peers(const ccl_program_t *program, const 
 static inline const ccl_peer_group_t *ccl_program_group(const ccl_program_t *program,
                                                         uint32_t peer) {
     return ccl_peer_is_group(peer) ? &program->groups[peer & ~CCL_PEER_GROUP] : NULL;
+}
+/** How files number step `step` of block tb, and its line there; 0: none. */
+static inline ccl_step_mark_t ccl_program_mark(const ccl_program_t *program, const ccl_tb_t *tb,
+                                               uint32_t step) {
+    return program->marks ? program->marks[step] : (ccl_step_mark_t){step - tb->first_step, 0};
 }
 /** The block has no connections of its own, its steps have. */
 static inline bool ccl_program_tb_shared(const ccl_program_t *program, const ccl_tb_t *tb) {

@@ -28,8 +28,9 @@ const char *ccl_i_json_first_key(const char *text, size_t len, size_t *len_out);
 /** "7-Flows" is TE-CCL's "Flows". */
 const char *ccl_i_teccl_key(const char *key);
 
-/** Adds a file's step as it stands: `s` and `has_dep` are kept, not derived. */
-void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b);
+/** A file's steps are kept as they stand, has_dep too. @param marks  of all, in the order in which
+    they are added; there until the end. */
+void ccl_i_program_builder_keep_file_steps(ccl_program_builder_t *b, const ccl_step_mark_t *marks);
 /** The program has at least `nchannels` channels. */
 void ccl_i_program_builder_channels(ccl_program_builder_t *b, uint32_t nchannels);
 /** Shares of the elements of a custom collective's input or output buffer into shares[len]. */

@@ -202,7 +202,7 @@ Schedule = struct(
 
 Step = struct(
     "ccl_step_t",
-    "u32 src_off, dst_off, count, dep_tb, dep_step, s, line; u16 stage; u8 type, src_buf, dst_buf, "
+    "u32 src_off, dst_off, count, dep_tb, dep_step; u16 stage; u8 type, src_buf, dst_buf, "
     "has_dep",
 )
 

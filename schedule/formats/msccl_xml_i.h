@@ -13,10 +13,11 @@
 uint32_t ccl_i_xml_chunks_per_block(ccl_collective_kind_t kind, uint32_t nranks, uint32_t nchunks);
 
 /**
- * Turn the `deps` of one gpu's steps [first, end) from an `s` into an index. @param tbs its blocks,
- * whose first_step are indices into `steps`.
+ * Turn the `deps` of one gpu's steps up to `end` from an `s` into an index. @param tbs its blocks,
+ * whose first_step are indices into `steps` and `marks`.
  */
 ccl_status_t ccl_i_xml_resolve_deps(const char *file, const ccl_tb_t *tbs, uint32_t ntbs,
-                                    ccl_step_t *steps, size_t first, size_t end, ccl_error_t *err);
+                                    ccl_step_t *steps, const ccl_step_mark_t *marks, size_t end,
+                                    ccl_error_t *err);
 
 #endif

@@ -227,7 +227,7 @@ static const char *const step_names[N] = {
     "hasdep", "stage", "send",   "recv",   "chan",   "multicast", "offer", "pull",  "take"};
 
 /** All but its peers. */
-static bool read_step(reader_t *r, const char **v, ccl_step_t *step) {
+static bool read_step(reader_t *r, const char **v, ccl_step_t *step, ccl_step_mark_t *mark) {
     int64_t s, depid, deps, stage = 0;
     bool has_dep;
     if (!ccl_i_msccl_number(r, "step", "s", v[S], 0, INT32_MAX, &s) ||
@@ -244,12 +244,11 @@ static bool read_step(reader_t *r, const char **v, ccl_step_t *step) {
                         (long long)depid, (long long)deps);
         return false;
     }
-    step->s = (uint32_t)s;
+    *mark = (ccl_step_mark_t){(uint32_t)s, (uint32_t)ccl_i_msccl_line(r)};
     step->dep_tb = depid < 0 ? CCL_NONE : (uint32_t)depid;
     step->dep_step = deps < 0 ? CCL_NONE : (uint32_t)deps; /* still its s; see resolve_deps */
     step->has_dep = has_dep ? 1 : 0;
     step->stage = (uint16_t)stage;
-    step->line = (uint32_t)ccl_i_msccl_line(r);
     return true;
 }
 
@@ -277,21 +276,24 @@ static bool read_peers(reader_t *r, const char **v, const ccl_step_t *step, ccl_
 static void open_step(reader_t *r, const XML_Char **atts) {
     const char *v[N];
     ccl_step_t step = {0};
+    ccl_step_mark_t mark;
     ccl_peers_t peers;
     bool own;
-    if (!ccl_i_msccl_pick(r, "step", atts, step_names, N, STAGE, v) || !read_step(r, v, &step) ||
-        !read_peers(r, v, &step, &peers, &own))
+    if (!ccl_i_msccl_pick(r, "step", atts, step_names, N, STAGE, v) ||
+        !read_step(r, v, &step, &mark) || !read_peers(r, v, &step, &peers, &own))
         return;
     if (r->nsteps >= CCL_I_MAX_TRANSFERS) {
         CCL_I_MSCCL_BAD(r, "too many steps: at most %u", CCL_I_MAX_TRANSFERS);
         return;
     }
-    if (!ccl_grow(&r->steps, &r->steps_cap, r->nsteps + 1, sizeof step)) {
+    if (!ccl_grow(&r->steps, &r->steps_cap, r->nsteps + 1, sizeof step) ||
+        !ccl_grow(&r->marks, &r->marks_cap, r->nsteps + 1, sizeof mark)) {
         ccl_i_msccl_stop_nomem(r);
         return;
     }
     if ((own || r->peers) && !keep_peers(r, peers))
         return;
+    r->marks[r->nsteps] = mark;
     r->steps[r->nsteps++] = step;
     r->tbs[r->ntbs - 1].nsteps++;
 }
@@ -300,10 +302,9 @@ static void open_step(reader_t *r, const XML_Char **atts) {
 static void resolve_deps(reader_t *r) {
     if (r->gpu_first_tb == r->ntbs)
         return;
-    size_t first = r->tbs[r->gpu_first_tb].first_step;
     ccl_status_t status = ccl_i_xml_resolve_deps(r->file, r->tbs + r->gpu_first_tb,
                                                  (uint32_t)r->ntbs - r->gpu_first_tb, r->steps,
-                                                 first, r->nsteps, r->err);
+                                                 r->marks, r->nsteps, r->err);
     if (status != CCL_OK)
         ccl_i_msccl_stop(r, status);
 }
@@ -491,7 +492,7 @@ static ccl_status_t build(reader_t *r, ccl_program_t **out) {
     ccl_program_builder_t *b = ccl_program_builder_create(r->name, coll, r->nchunks, r->proto);
     if (!b)
         return ccl_fail_nomem(r->err);
-    ccl_i_program_builder_keep_file_steps(b);
+    ccl_i_program_builder_keep_file_steps(b, r->marks);
     ccl_i_program_builder_channels(b, r->nchannels);
     ccl_program_builder_reserve(b, r->ntbs, r->nsteps);
     ccl_program_builder_place(b, r->in_place, r->out_of_place, r->min_bytes, r->max_bytes);
@@ -550,6 +551,7 @@ ccl_status_t ccl_program_read_xml(const char *name, const char *text, size_t len
     ccl_i_groups_fini(&r.groups);
     free(r.tbs);
     free(r.steps);
+    free(r.marks);
     free(r.peers);
     return status;
 }

@@ -41,7 +41,8 @@ typedef struct ccl_i_msccl_reader {
     ccl_tb_t *tbs;
     size_t ntbs, tbs_cap;
     ccl_step_t *steps;
-    size_t nsteps, steps_cap;
+    ccl_step_mark_t *marks; /* [nsteps] */
+    size_t nsteps, steps_cap, marks_cap;
     ccl_peers_t *peers; /* [nsteps] once a step gives its own; else NULL */
     size_t peers_cap;
 } ccl_i_msccl_reader_t;

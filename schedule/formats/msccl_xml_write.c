@@ -170,9 +170,9 @@ static void write_step(const ccl_program_t *p, const ccl_tb_t *tb, const ccl_ste
     uint32_t deps = CCL_NONE;
     if (s->dep_tb != CCL_NONE) {
         const ccl_tb_t *on = &p->tbs[p->rank_first_tb[tb->rank] + s->dep_tb];
-        deps = p->steps[on->first_step + s->dep_step].s;
+        deps = ccl_program_mark(p, on, on->first_step + s->dep_step).s;
     }
-    add_u32(out, "      <step s=\"", s->s);
+    add_u32(out, "      <step s=\"", ccl_program_mark(p, tb, (uint32_t)(s - p->steps)).s);
     add(out, " type=\"");
     add(out, ccl_primitive_name((ccl_primitive_t)s->type));
     add(out, "\" srcbuf=\"");

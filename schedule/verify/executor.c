@@ -64,7 +64,8 @@ static void check_tb(const ccl_program_t *p, const ccl_executor_limits_t *limit,
     bool open = false; /* nops before this step wait for others */
     for (uint32_t i = 0; i < tb->nsteps && v->valid; i++) {
         const ccl_step_t *s = &p->steps[tb->first_step + i];
-        uint32_t number = s->s > i ? s->s : i;
+        uint32_t number = ccl_program_mark(p, tb, tb->first_step + i).s;
+        number = number > i ? number : i;
         ccl_i_place_t place = ccl_i_place(p, t, i);
         if (number >= limit->steps)
             ccl_i_fault(v, "limit", tb->rank, tb->id, i, CCL_NONE,

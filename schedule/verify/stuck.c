@@ -13,8 +13,8 @@ static void tell_deadlock(const ccl_program_t *p, const ccl_deadlock_t *found, u
     uint32_t shown = found->nwaits < 4 ? found->nwaits : 4;
     for (uint32_t i = 0; i < shown; i++) {
         const ccl_deadlock_wait_t *w = &found->waits[i];
-        uint32_t line =
-            p->steps[p->tbs[p->rank_first_tb[w->rank] + w->tb].first_step + w->step].line;
+        const ccl_tb_t *tb = &p->tbs[p->rank_first_tb[w->rank] + w->tb];
+        uint32_t line = ccl_program_mark(p, tb, tb->first_step + w->step).line;
         char on[64] = "nobody", at[32] = "";
         if (w->on_rank != CCL_NONE)
             snprintf(on, sizeof on, "rank %u block %u", w->on_rank, w->on_tb);

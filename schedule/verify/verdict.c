@@ -40,7 +40,7 @@ ccl_i_place_t ccl_i_place(const ccl_program_t *program, uint32_t tb, uint32_t st
     const ccl_tb_t *t = &program->tbs[tb];
     int n =
         snprintf(place.text, sizeof place.text, "rank %u block %u step %u", t->rank, t->id, step);
-    uint32_t line = step < t->nsteps ? program->steps[t->first_step + step].line : 0;
+    uint32_t line = step < t->nsteps ? ccl_program_mark(program, t, t->first_step + step).line : 0;
     if (line && n > 0 && (size_t)n < sizeof place.text)
         snprintf(place.text + n, sizeof place.text - (size_t)n, " (line %u)", line);
     return place;

@@ -67,7 +67,6 @@ static ccl_step_t step_of(ccl_primitive_t type, uint32_t dep_tb, uint32_t dep_st
                         .count = 1,
                         .dep_tb = dep_tb,
                         .dep_step = dep_step,
-                        .s = 77,
                         .type = (uint8_t)type,
                         .src_buf = CCL_BUF_OUTPUT,
                         .dst_buf = CCL_BUF_OUTPUT,
@@ -103,11 +102,11 @@ START_TEST(interleaved_program) {
     ck_assert_uint_eq(p->tbs[1].first_step, 1);
     ck_assert_uint_eq(p->tbs[1].nsteps, 2);
     ck_assert_uint_eq(p->tbs[2].first_step, 3);
-    /* s and has_dep are derived: only step 1 of block 1 is waited for. */
-    static const uint32_t s[] = {0, 0, 1, 0, 1};
+    /* has_dep is derived: only step 1 of block 1 is waited for. */
+    static const uint32_t tb[] = {0, 1, 1, 2, 2}, s[] = {0, 0, 1, 0, 1};
     static const uint8_t has_dep[] = {0, 0, 0, 0, 1};
     for (int i = 0; i < 5; i++) {
-        ck_assert_uint_eq(p->steps[i].s, s[i]);
+        ck_assert_uint_eq(ccl_program_mark(p, &p->tbs[tb[i]], (uint32_t)i).s, s[i]);
         ck_assert_uint_eq(p->steps[i].has_dep, has_dep[i]);
     }
     ck_assert_uint_eq(p->buffer_len[CCL_BUF_INPUT], 1);

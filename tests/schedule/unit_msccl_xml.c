@@ -126,8 +126,8 @@ START_TEST(numbering) {
     for (int i = 0; i < 5; i++) {
         ck_assert_uint_eq(p->steps[i].dep_tb, dep_tb[i]);
         ck_assert_uint_eq(p->steps[i].dep_step, dep_step[i]);
-        ck_assert_uint_eq(p->steps[i].s, s[i]);
-        ck_assert_uint_eq(p->steps[i].line, line[i]);
+        ck_assert_uint_eq(p->marks[i].s, s[i]);
+        ck_assert_uint_eq(p->marks[i].line, line[i]);
     }
     ck_assert_uint_eq(p->steps[0].src_off, 0);
     ck_assert_uint_eq(p->steps[1].stage, 3);
