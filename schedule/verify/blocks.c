@@ -36,7 +36,7 @@ static int staged_cmp(const void *a, const void *b) {
 
 /** Writes the steps of one thread block to out->order, by stage; `staged` is scratch of its size.
  */
-static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stage, staged_t *staged,
+static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, staged_t *staged,
                         uint32_t *order) {
     bool sorted = true;
     for (uint32_t i = 0; i < tb->nsteps; i++) {
@@ -44,7 +44,7 @@ static void order_steps(const ccl_program_t *p, const ccl_tb_t *tb, bool by_stag
         order[step] = step;
         sorted = sorted && (!i || p->steps[step - 1].stage <= p->steps[step].stage);
     }
-    if (!by_stage || sorted)
+    if (sorted)
         return;
     for (uint32_t i = 0; i < tb->nsteps; i++)
         staged[i] = (staged_t){p->steps[tb->first_step + i].stage, tb->first_step + i};
@@ -63,7 +63,8 @@ static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *ou
         goto nomem;
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
-        order_steps(p, tb, by_stage, staged, out->order);
+        if (by_stage)
+            order_steps(p, tb, staged, out->order);
         uint32_t prev = CCL_NONE;
         for (uint32_t i = 0; i < tb->nsteps || i == 0;) {
             uint32_t end = by_stage && tb->nsteps ? i + 1 : tb->nsteps;
@@ -79,7 +80,7 @@ static bool cut_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *ou
                                                         .prev = prev,
                                                         .in = CCL_NONE,
                                                         .out = CCL_NONE};
-            for (uint32_t k = i; k < end; k++) {
+            for (uint32_t k = i; by_stage && k < end; k++) {
                 out->block_of[out->order[tb->first_step + k]] = out->nblocks;
                 out->index_of[out->order[tb->first_step + k]] = k - i;
             }
@@ -166,7 +167,7 @@ static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_
     const ccl_i_block_t *block = &out->blocks[b];
     const ccl_tb_t *tb = &p->tbs[block->tb];
     for (uint32_t i = 0; i < block->nsteps; i++) {
-        uint32_t step = out->order[block->first + i];
+        uint32_t step = ccl_i_block_step(out, block->first + i);
         ccl_peers_t peers = ccl_program_peers(p, tb, step);
         out->step_in[step] = out->step_out[step] = CCL_NONE;
         if (ccl_primitive_sends(p->steps[step].type) && peers.send_peer != CCL_NONE)
@@ -239,14 +240,15 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
     for (uint32_t b = 0; b < out->nblocks; b++) {
         ccl_i_block_t *block = &out->blocks[b];
         const ccl_tb_t *tb = &p->tbs[block->tb];
-        uint32_t stage = by_stage && block->nsteps ? p->steps[out->order[block->first]].stage : 0;
+        uint32_t stage =
+            by_stage && block->nsteps ? p->steps[ccl_i_block_step(out, block->first)].stage : 0;
         if (p->peers) {
             join_shared(p, b, stage, out, table);
             continue;
         }
         bool sends = false, receives = false;
         for (uint32_t i = 0; i < block->nsteps; i++) {
-            ccl_primitive_t type = p->steps[out->order[block->first + i]].type;
+            ccl_primitive_t type = p->steps[ccl_i_block_step(out, block->first + i)].type;
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);
         }
@@ -268,14 +270,16 @@ ccl_status_t ccl_i_blocks_init(const ccl_program_t *program, ccl_granularity_t g
     size_t n = program->nsteps ? program->nsteps : 1;
     memset(out, 0, sizeof *out);
     out->twin_a = out->twin_b = CCL_NONE;
-    out->order = malloc(n * sizeof *out->order);
-    out->block_of = malloc(n * sizeof *out->block_of);
-    out->index_of = malloc(n * sizeof *out->index_of);
+    if (by_stage) {
+        out->order = malloc(n * sizeof *out->order);
+        out->block_of = malloc(n * sizeof *out->block_of);
+        out->index_of = malloc(n * sizeof *out->index_of);
+    }
     if (program->peers) {
         out->step_in = malloc(n * sizeof *out->step_in);
         out->step_out = malloc(n * sizeof *out->step_out);
     }
-    if (!out->order || !out->block_of || !out->index_of ||
+    if ((by_stage && (!out->order || !out->block_of || !out->index_of)) ||
         (program->peers && (!out->step_in || !out->step_out)) ||
         !cut_blocks(program, by_stage, out) || !join_blocks(program, by_stage, out)) {
         ccl_i_blocks_fini(out);

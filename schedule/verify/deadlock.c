@@ -53,7 +53,7 @@ static bool finished(const run_t *run, uint32_t b) {
 }
 
 static uint32_t current_step(const run_t *run, uint32_t b) {
-    return run->net.order[run->net.blocks[b].first + run->state[b].cur];
+    return ccl_i_block_step(&run->net, run->net.blocks[b].first + run->state[b].cur);
 }
 
 /** Slices of one micro-batch of a step. */
@@ -81,12 +81,21 @@ static uint32_t slots_of(const run_t *run, uint32_t b) {
     return n ? n : 1;
 }
 
-/** Micro-batches that a step has done. */
-static uint64_t batches_done(const run_t *run, uint32_t step) {
-    uint32_t b = run->net.block_of[step], i = run->net.index_of[step];
+/** The block of the step that a block's step waits for. @param index_out  its place there */
+static uint32_t block_of_dep(const run_t *run, const ccl_tb_t *tb, const ccl_step_t *step,
+                             uint32_t *index_out) {
+    uint32_t on = run->program->rank_first_tb[tb->rank] + step->dep_tb;
+    uint32_t dep = run->program->tbs[on].first_step + step->dep_step;
+    *index_out = run->net.order ? run->net.index_of[dep] : step->dep_step;
+    return run->net.order ? run->net.block_of[dep] : on;
+}
+
+/** Micro-batches that the step has done that a block's step waits for. */
+static uint64_t batches_done(const run_t *run, const ccl_tb_t *tb, uint32_t step, uint32_t dep) {
+    uint32_t i, b = block_of_dep(run, tb, &run->program->steps[step], &i);
     if (i != run->state[b].cur)
         return i < run->state[b].cur ? run->batches : 0;
-    return run->state[b].done / slices_of(run, step);
+    return run->state[b].done / slices_of(run, dep);
 }
 
 /** Slices that the current step may still do as far as dependency and stage allow. */
@@ -99,7 +108,7 @@ static uint64_t own_limit(const run_t *run, uint32_t b) {
     const ccl_tb_t *tb = &run->program->tbs[block->tb];
     uint32_t dep = ccl_i_dep(run->program, tb, &run->program->steps[step]);
     if (dep != CCL_NONE) {
-        uint64_t ready = batches_done(run, dep) * k;
+        uint64_t ready = batches_done(run, tb, step, dep) * k;
         total = ready < total ? ready : total;
     }
     return total > run->state[b].done ? total - run->state[b].done : 0;
@@ -269,7 +278,7 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
                              .on_rank = CCL_NONE,
                              .on_tb = CCL_NONE};
     uint64_t here = 0, room;
-    uint32_t on = CCL_NONE, in = tightest(run, b, false, &here);
+    uint32_t index, on = CCL_NONE, in = tightest(run, b, false, &here);
     uint32_t out = tightest(run, b, true, &room);
     uint32_t dep = ccl_i_dep(p, tb, &p->steps[step]);
     if (!run->state[b].cur && block->prev != CCL_NONE && !finished(run, block->prev)) {
@@ -277,7 +286,7 @@ static ccl_deadlock_wait_t wait_of(const run_t *run, uint32_t b, uint32_t *on_ou
         on = block->prev;
     } else if (dep != CCL_NONE && !own_limit(run, b)) {
         w.wait = CCL_WAIT_DEP;
-        on = run->net.block_of[dep];
+        on = block_of_dep(run, tb, &p->steps[step], &index);
     } else if (ccl_primitive_receives(type) && here == 0) {
         w.wait = CCL_WAIT_DATA;
         on = in == CCL_NONE ? CCL_NONE : run->net.conns[in].sender;

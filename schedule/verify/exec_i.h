@@ -37,7 +37,6 @@ typedef struct ccl_i_exec {
     ccl_i_value_t *messages; /* on the way; where one value is free, chunk is the next such */
     size_t nmessages, messages_cap;
     uint32_t free_message;
-    uint32_t *message_first; /* [nsteps] of those that have sent */
     ccl_i_sums_t sums;
 } ccl_i_exec_t;
 

@@ -161,7 +161,7 @@ static void payload(const ccl_step_t *s, uint8_t *buffer_out, uint32_t *off_out)
 static void check_sizes(const ccl_program_t *p, const ccl_i_links_t *links, uint32_t send,
                         uint32_t recv, uint32_t number, ccl_verdict_t *v) {
     const ccl_step_t *s = &p->steps[send], *r = &p->steps[recv];
-    uint32_t st = links->step_tb[send], rt = links->step_tb[recv];
+    uint32_t st = links->nodes[send].tb, rt = links->nodes[recv].tb;
     uint32_t si = send - p->tbs[st].first_step, ri = recv - p->tbs[rt].first_step;
     if (s->count != r->count) {
         ccl_i_fault(v, "mismatch", p->tbs[rt].rank, p->tbs[rt].id, ri, CCL_NONE,
@@ -200,7 +200,7 @@ static uint32_t next_of(const ccl_program_t *p, const ccl_i_blocks_t *net, uint3
     if (sends ? kind == CCL_I_TAKE : kind == CCL_I_OFFER)
         c = net->conns[c].hub;
     while (*at < b->nsteps) {
-        uint32_t step = net->order[b->first + (*at)++];
+        uint32_t step = ccl_i_block_step(net, b->first + (*at)++);
         ccl_primitive_t type = p->steps[step].type;
         uint32_t on = sends ? ccl_i_step_out(net, block, step) : ccl_i_step_in(net, block, step);
         if (on == c && (sends ? ccl_primitive_sends(type) : ccl_primitive_receives(type)))
@@ -222,7 +222,7 @@ static void fault_unmet(const ccl_program_t *p, const ccl_i_blocks_t *net,
                         const ccl_i_links_t *links, uint32_t c, uint32_t send, uint32_t recv,
                         ccl_verdict_t *v) {
     const ccl_i_verify_conn_t *conn = &net->conns[c];
-    uint32_t step = send == CCL_NONE ? recv : send, t = links->step_tb[step];
+    uint32_t step = send == CCL_NONE ? recv : send, t = links->nodes[step].tb;
     uint32_t i = step - p->tbs[t].first_step;
     static const char *const kinds[] = {"connection", "multicast", "reducing connection"};
     ccl_i_fault(v, "mismatch", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
@@ -250,9 +250,9 @@ static void match(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_links
                 break;
             }
             if (conn->kind != CCL_I_TAKE)
-                links->receiver[send] = recv;
+                links->nodes[send].next = recv;
             if (conn->kind != CCL_I_OFFER)
-                links->sender[recv] = send;
+                links->nodes[recv].sender = send;
             check_sizes(p, links, send, recv, number, v);
         }
     }
@@ -270,7 +270,7 @@ static bool place_at_member(const ccl_step_t *s, bool offers, uint8_t *buffer, u
 static void check_place(const ccl_program_t *p, const ccl_i_links_t *links, bool offers,
                         uint32_t first, uint32_t step, ccl_verdict_t *v) {
     uint8_t a, b;
-    uint32_t x, y, t = links->step_tb[step], i = step - p->tbs[t].first_step;
+    uint32_t x, y, t = links->nodes[step].tb, i = step - p->tbs[t].first_step;
     bool known = place_at_member(&p->steps[first], offers, &a, &x);
     bool kept = place_at_member(&p->steps[step], offers, &b, &y);
     if (offers && !kept) {
@@ -281,7 +281,7 @@ static void check_place(const ccl_program_t *p, const ccl_i_links_t *links, bool
     }
     if (!known || !kept || (a == b && x == y))
         return;
-    uint32_t ft = links->step_tb[first];
+    uint32_t ft = links->nodes[first].tb;
     const char *verb = offers ? "offers" : "takes";
     ccl_i_fault(v, "offset", p->tbs[t].rank, p->tbs[t].id, i, CCL_NONE,
                 "%s %s %s element %u, but %s %s %s element %u: the members of a group use one "
@@ -376,17 +376,17 @@ static bool step_shared(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i
     const ccl_i_block_t *block = &net->blocks[b];
     if (m->cur[b] == block->nsteps)
         return false;
-    uint32_t step = net->order[block->first + m->cur[b]];
+    uint32_t step = ccl_i_block_step(net, block->first + m->cur[b]);
     ccl_primitive_t type = p->steps[step].type;
     bool receives = ccl_primitive_receives(type);
-    if ((links->dep[step] != CCL_NONE && !m->done[links->dep[step]]) ||
+    if ((links->nodes[step].dep != CCL_NONE && !m->done[links->nodes[step].dep]) ||
         (receives && m->first[ccl_i_step_in(net, b, step)] == CCL_NONE))
         return false;
     if (receives) {
         uint32_t in = ccl_i_step_in(net, b, step), send = m->first[in];
         m->first[in] = m->next[send];
-        links->sender[step] = send;
-        links->receiver[send] = step;
+        links->nodes[step].sender = send;
+        links->nodes[send].next = step;
     }
     if (ccl_primitive_sends(type)) {
         uint32_t c = ccl_i_step_out(net, b, step);
@@ -443,7 +443,7 @@ static ccl_status_t match_shared(const ccl_program_t *p, const ccl_i_blocks_t *n
     } while (ndone > before);
     bool matched = ndone == p->nsteps;
     for (uint32_t s = 0; s < p->nsteps && matched; s++) {
-        uint32_t r = links->receiver[s];
+        uint32_t r = links->nodes[s].next;
         matched = !ccl_primitive_sends(p->steps[s].type) ||
                   (r != CCL_NONE && p->steps[r].count == p->steps[s].count);
     }
@@ -473,12 +473,9 @@ static ccl_status_t match_with_groups(const ccl_program_t *p, const ccl_i_blocks
 }
 
 void ccl_i_links_fini(ccl_i_links_t *links) {
-    free(links->step_tb);
+    free(links->nodes);
     free(links->run);
     free(links->place);
-    free(links->sender);
-    free(links->receiver);
-    free(links->dep);
     free(links->pull_first);
     free(links->pull_n);
     free(links->offers);
@@ -507,28 +504,23 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
     if (!verdict->valid)
         return CCL_OK;
     size_t bytes = (p->nsteps ? p->nsteps : 1) * sizeof(uint32_t);
-    out->step_tb = malloc(bytes);
-    out->sender = malloc(bytes);
-    out->receiver = malloc(bytes);
-    out->dep = malloc(bytes);
+    out->nodes = aligned_alloc(64, ((size_t)p->nsteps / 2 + 1) * 64); /* two to a cache line */
     if (p->ngroups > 0) {
         out->pull_first = malloc(bytes);
         out->pull_n = calloc(1, bytes);
     }
     ccl_i_blocks_t net;
     memset(&net, 0, sizeof net);
-    if (!out->step_tb || !out->sender || !out->receiver || !out->dep ||
-        (p->ngroups > 0 && (!out->pull_first || !out->pull_n))) {
+    if (!out->nodes || (p->ngroups > 0 && (!out->pull_first || !out->pull_n))) {
         ccl_i_links_fini(out);
         return ccl_fail_nomem(err);
     }
-    memset(out->sender, 0xff, bytes);
-    memset(out->receiver, 0xff, bytes);
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
         for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++) {
-            out->step_tb[s] = t;
-            out->dep[s] = ccl_i_dep(p, tb, &p->steps[s]);
+            memset(&out->nodes[s], 0xff, sizeof out->nodes[s]);
+            out->nodes[s].tb = t;
+            out->nodes[s].dep = ccl_i_dep(p, tb, &p->steps[s]);
         }
     }
     ccl_status_t status = ccl_i_blocks_init(p, granularity, &net, err);

@@ -25,35 +25,42 @@ struct ccl_i_met {
 };
 
 void ccl_i_order_fini(ccl_i_order_t *order) {
-    free(order->order);
-    free(order->pos);
-    free(order->seen);
-    free(order->stack);
-    free(order->far);
-    free(order->after);
-    free(order->over);
     free(order->known);
-    free(order->child);
-    free(order->above);
-    free(order->head);
+    for (uint32_t i = 0; i < CCL_I_LANES; i++) {
+        free(order->lanes[i].seen);
+        free(order->lanes[i].stack);
+        free(order->lanes[i].far);
+        free(order->lanes[i].after);
+        free(order->lanes[i].over);
+    }
     memset(order, 0, sizeof *order);
+}
+
+uint64_t ccl_i_order_visited(const ccl_i_order_t *order) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < CCL_I_LANES; i++)
+        n += order->lanes[i].nvisited;
+    return n;
+}
+
+void ccl_i_order_restore(ccl_i_order_t *order) {
+    for (uint32_t s = 0; s < order->program->nsteps; s++)
+        order->nodes[order->nodes[s].pos].order = s;
 }
 
 /** Round robin: every block does one step a turn, so that the order is near to that of a real run.
  */
 static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
     const ccl_program_t *p = o->program;
+    ccl_i_node_t *nodes = o->nodes; /* above: of a step, for now, a list of blocks that need it */
     size_t ntbs = p->ntbs ? p->ntbs : 1;
     uint32_t *cur = calloc(ntbs, sizeof *cur), *queue = malloc((ntbs + 1) * sizeof *queue);
     uint32_t *next = malloc(ntbs * sizeof *next);
-    uint32_t *waiting = malloc((p->nsteps + (size_t)1) * sizeof *waiting);
     ccl_status_t status = CCL_OK;
-    if (!cur || !queue || !next || !waiting) {
+    if (!cur || !queue || !next) {
         status = ccl_fail_nomem(err);
         goto end;
     }
-    memset(waiting, 0xff, (p->nsteps + (size_t)1) * sizeof *waiting);
-    memset(o->pos, 0xff, (p->nsteps ? p->nsteps : 1) * sizeof *o->pos);
     size_t head = 0, tail = 0, len = ntbs + 1; /* a ring; each block is in it once at most */
     for (uint32_t t = 0; t < p->ntbs; t++)
         queue[tail++] = t;
@@ -64,28 +71,29 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         if (cur[t] == p->tbs[t].nsteps)
             continue;
         uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]), need = CCL_NONE;
-        if (o->links->dep[step] != CCL_NONE && o->pos[o->links->dep[step]] == CCL_NONE)
-            need = o->links->dep[step];
-        else if (o->links->sender[step] != CCL_NONE && o->pos[o->links->sender[step]] == CCL_NONE)
-            need = o->links->sender[step];
+        const ccl_i_node_t *node = &nodes[step];
+        if (node->dep != CCL_NONE && nodes[node->dep].pos == CCL_NONE)
+            need = node->dep;
+        else if (node->sender != CCL_NONE && nodes[node->sender].pos == CCL_NONE)
+            need = node->sender;
         for (uint32_t i = 0; need == CCL_NONE && i < ccl_i_noffers(o->links, step); i++)
-            if (o->pos[ccl_i_offers(o->links, step)[i]] == CCL_NONE)
+            if (nodes[ccl_i_offers(o->links, step)[i]].pos == CCL_NONE)
                 need = ccl_i_offers(o->links, step)[i];
         if (need != CCL_NONE) {
-            next[t] = waiting[need];
-            waiting[need] = t;
+            next[t] = nodes[need].above;
+            nodes[need].above = t;
             continue;
         }
-        o->pos[step] = done;
-        o->order[done++] = step;
+        nodes[step].pos = done;
+        nodes[done++].order = step;
         cur[t]++;
         queue[tail] = t;
         tail = (tail + 1) % len;
-        for (uint32_t w = waiting[step]; w != CCL_NONE; w = next[w]) {
+        for (uint32_t w = nodes[step].above; w != CCL_NONE; w = next[w]) {
             queue[tail] = w;
             tail = (tail + 1) % len;
         }
-        waiting[step] = CCL_NONE;
+        nodes[step].above = CCL_NONE;
     }
     if (done != p->nsteps)
         status = ccl_fail(err, CCL_ERR_INTERNAL, "steps wait for each other");
@@ -93,25 +101,17 @@ end:
     free(cur);
     free(queue);
     free(next);
-    free(waiting);
     return status;
 }
 
 ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
                               ccl_i_order_t *out, ccl_error_t *err) {
-    size_t n = program->nsteps ? program->nsteps : 1;
     memset(out, 0, sizeof *out);
     out->program = program;
     out->links = links;
-    out->order = malloc(n * sizeof *out->order);
-    out->pos = malloc(n * sizeof *out->pos);
-    out->seen = calloc(n, sizeof *out->seen);
+    out->nodes = links->nodes;
     out->known = malloc(KNOWN_SLOTS * sizeof *out->known);
-    ccl_status_t status = CCL_OK;
-    if (!out->order || !out->pos || !out->seen || !out->known)
-        status = ccl_fail_nomem(err);
-    else
-        status = sort_steps(out, err);
+    ccl_status_t status = out->known ? sort_steps(out, err) : ccl_fail_nomem(err);
     if (status != CCL_OK) {
         ccl_i_order_fini(out);
         return status;
@@ -120,91 +120,172 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
-static struct ccl_i_known_order *known_slot(ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
+static size_t known_at(uint32_t a, uint32_t b) {
+    return ccl_mix64((uint64_t)a << 32 | b) >> 48;
+}
+
+static struct ccl_i_known_order *known_slot(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    return &o->known[known_at(a, b)];
+}
+
+uint32_t ccl_i_order_lane(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    return (uint32_t)(known_at(o->nodes[a].tb, o->nodes[b].tb) * CCL_I_LANES / KNOWN_SLOTS);
+}
+
+/* ---------------------------------------------------------------- what a query has seen */
+
+enum { FIRST_SLOTS = 1 << 12 };
+
+static size_t seen_slot(const ccl_i_search_t *q, uint64_t key) {
+    size_t at = (size_t)ccl_mix64(key) & (q->nslots - 1);
+    while (q->seen[at] >> 32 == q->query && q->seen[at] != key)
+        at = (at + 1) & (q->nslots - 1);
+    return at;
+}
+
+static bool grow_seen(ccl_i_search_t *q) {
+    uint64_t *old = q->seen;
+    size_t nold = q->nslots;
+    q->seen = calloc(nold ? 2 * nold : FIRST_SLOTS, sizeof *q->seen);
+    if (!q->seen) {
+        q->seen = old;
+        return false;
+    }
+    q->nslots = nold ? 2 * nold : FIRST_SLOTS;
+    for (size_t i = 0; i < nold; i++)
+        if (old[i] >> 32 == q->query)
+            q->seen[seen_slot(q, old[i])] = old[i];
+    free(old);
+    return true;
+}
+
+/** Has the query seen a step? Now it has. @return 1 yes, 0 no, -1 nomem */
+static int note_seen(ccl_i_search_t *q, uint32_t step) {
+    if (2 * (q->nseen + 1) > q->nslots && !grow_seen(q))
+        return -1;
+    uint64_t key = (uint64_t)q->query << 32 | step;
+    size_t at = seen_slot(q, key);
+    if (q->seen[at] == key)
+        return 1;
+    q->seen[at] = key;
+    q->nseen++;
+    return 0;
+}
+
+static void begin_query(const ccl_i_order_t *o, ccl_i_search_t *q) {
+    q->nseen = 0;
+    if (++q->query)
+        return;
+    size_t ntbs = o->program->ntbs;
+    if (q->seen)
+        memset(q->seen, 0, q->nslots * sizeof *q->seen);
+    memset(q->after, 0, ntbs * sizeof *q->after);
+    memset(q->over, 0, ntbs * sizeof *q->over);
+    q->query = 1;
 }
 
 /** Puts a step on a stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem. */
-static int visit(ccl_i_order_t *o, uint32_t step, uint32_t a) {
+static int visit(const ccl_i_order_t *o, ccl_i_search_t *q, uint32_t step, uint32_t a) {
     const ccl_i_links_t *links = o->links;
-    if (step == CCL_NONE || o->pos[step] < o->pos[a] || o->seen[step] == o->query)
+    const ccl_i_node_t *nodes = o->nodes;
+    if (step == CCL_NONE || nodes[step].pos < nodes[a].pos)
         return 0;
-    uint32_t tb = links->step_tb[step], ta = links->step_tb[a];
+    uint32_t tb = nodes[step].tb, ta = nodes[a].tb;
     if (tb == ta && ccl_i_run_place(links, step) >= ccl_i_run_place(links, a)) {
-        o->hit = ccl_i_run_place(links, step);
+        q->hit = ccl_i_run_place(links, step);
         return 1;
     }
-    o->seen[step] = o->query;
-    o->nvisited++;
+    int seen = note_seen(q, step);
+    if (seen)
+        return seen < 0 ? -1 : 0;
+    q->nvisited++;
     bool near = o->program->tbs[tb].rank == o->program->tbs[ta].rank;
-    uint32_t **stack = near ? &o->stack : &o->far;
-    size_t *depth = near ? &o->depth : &o->far_depth;
-    if (!ccl_grow(stack, near ? &o->stack_cap : &o->far_cap, *depth + 1, sizeof **stack))
+    uint32_t **stack = near ? &q->stack : &q->far;
+    size_t *depth = near ? &q->depth : &q->far_depth;
+    if (!ccl_grow(stack, near ? &q->stack_cap : &q->far_cap, *depth + 1, sizeof **stack))
         return -1;
     (*stack)[(*depth)++] = step;
     return 0;
 }
 
+/* ---------------------------------------------------------------- ways of the data */
+
 static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
     uint32_t at = ccl_i_run_place(o->links, step);
-    return at > o->program->tbs[o->links->step_tb[step]].first_step
-               ? ccl_i_run_step(o->links, at - 1)
-               : CCL_NONE;
+    return at > o->program->tbs[o->nodes[step].tb].first_step ? ccl_i_run_step(o->links, at - 1)
+                                                              : CCL_NONE;
 }
 
 /** The step before in the data's path: the sender, else what was waited for, else program order. */
 static uint32_t data_parent(const ccl_i_order_t *o, uint32_t step) {
-    const ccl_i_links_t *links = o->links;
-    return links->sender[step] != CCL_NONE ? links->sender[step]
-           : links->dep[step] != CCL_NONE  ? links->dep[step]
-                                           : step_before(o, step);
+    const ccl_i_node_t *node = &o->nodes[step];
+    return node->sender != CCL_NONE ? node->sender
+           : node->dep != CCL_NONE  ? node->dep
+                                    : step_before(o, step);
 }
 
 /** The step after on the data's way: who gets it, else who waits for it, else program order.
     waits: the first step that waits for it, or CCL_NONE. */
 static uint32_t data_child(const ccl_i_order_t *o, uint32_t step, uint32_t waits) {
-    const ccl_i_links_t *links = o->links;
-    if (links->receiver[step] != CCL_NONE)
-        return links->receiver[step];
+    if (o->nodes[step].next != CCL_NONE)
+        return o->nodes[step].next;
     if (waits != CCL_NONE)
         return waits;
-    const ccl_tb_t *tb = &o->program->tbs[links->step_tb[step]];
-    uint32_t at = ccl_i_run_place(links, step) + 1;
-    return at < tb->first_step + tb->nsteps ? ccl_i_run_step(links, at) : CCL_NONE;
+    const ccl_tb_t *tb = &o->program->tbs[o->nodes[step].tb];
+    uint32_t at = ccl_i_run_place(o->links, step) + 1;
+    return at < tb->first_step + tb->nsteps ? ccl_i_run_step(o->links, at) : CCL_NONE;
 }
 
 static void map_children(ccl_i_order_t *o) {
-    const ccl_i_links_t *links = o->links;
+    ccl_i_node_t *nodes = o->nodes;
     uint32_t n = o->program->nsteps;
-    memset(o->child, 0xff, n * sizeof *o->child);
-    for (uint32_t i = n; i-- > 0;) {
-        uint32_t dep = links->dep[o->order[i]];
-        if (dep != CCL_NONE)
-            o->child[dep] = o->order[i];
+    for (uint32_t s = 0; s < n; s++) /* above, until it is mapped: the first that waits */
+        nodes[s].above = CCL_NONE;
+    for (uint32_t s = 0; s < n; s++) {
+        uint32_t dep = nodes[s].dep;
+        if (dep == CCL_NONE)
+            continue;
+        uint32_t *first = &nodes[dep].above;
+        if (*first == CCL_NONE || nodes[*first].pos > nodes[s].pos)
+            *first = s;
     }
     for (uint32_t s = 0; s < n; s++)
-        o->child[s] = data_child(o, s, o->child[s]);
+        nodes[s].next = data_child(o, s, nodes[s].above);
 }
 
-/* Down from a root of the forest and up again. last: the latest step on the way down, by rank. */
-static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const uint32_t *sibling,
-                      uint32_t *last) {
+/* Down from a root of the forest and up again. head: a step's first child; above: until the way
+   leads there, the next child of its parent. last: the latest step on the way down, by rank. */
+static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *last) {
+    ccl_i_node_t *nodes = o->nodes;
     uint32_t at = tree;
     for (bool down = true; at != CCL_NONE;) {
-        uint32_t *mine = &last[o->program->tbs[o->links->step_tb[at]].rank];
+        uint32_t *mine = &last[o->program->tbs[nodes[at].tb].rank];
         if (down) {
-            o->above[at] = *mine;
+            nodes[at].above = *mine;
             *mine = at;
         }
-        uint32_t next = child[at];
+        uint32_t next = nodes[at].head;
         down = next != CCL_NONE;
         if (down) {
-            child[at] = sibling[next];
+            nodes[at].head = nodes[next].above;
             at = next;
         } else {
-            *mine = o->above[at];
+            *mine = nodes[at].above;
             at = at == tree ? CCL_NONE : data_parent(o, at);
         }
+    }
+}
+
+/* First steps of chains of messages. */
+static void map_heads(ccl_i_order_t *o) {
+    ccl_i_node_t *nodes = o->nodes;
+    for (uint32_t s = 0; s < o->program->nsteps; s++) {
+        uint32_t top = s, head;
+        while (nodes[top].head == CCL_NONE && nodes[top].sender != CCL_NONE)
+            top = nodes[top].sender;
+        head = nodes[top].head != CCL_NONE ? nodes[top].head : top;
+        for (uint32_t at = s; at != CCL_NONE && nodes[at].head == CCL_NONE; at = nodes[at].sender)
+            nodes[at].head = head;
     }
 }
 
@@ -212,76 +293,77 @@ static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *child, const ui
  * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
  * walk over all trees, and the head of the chain of messages that it ends.
  */
-static bool map_paths(ccl_i_order_t *o) {
+bool ccl_i_order_map(ccl_i_order_t *o) {
+    if (o->mapped)
+        return true;
     const ccl_program_t *p = o->program;
-    size_t n = p->nsteps + (size_t)1;
-    uint32_t *sibling = o->seen; /* of no query yet: zeroed again at the end */
+    ccl_i_node_t *nodes = o->nodes;
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
-    o->child = malloc(n * sizeof *o->child);
-    o->above = malloc(n * sizeof *o->above);
-    o->head = malloc(n * sizeof *o->head); /* until the end: of a step its first child */
-    o->after = calloc(p->ntbs + (size_t)1, sizeof *o->after);
-    o->over = calloc(p->ntbs + (size_t)1, sizeof *o->over);
-    bool ok = last && o->child && o->above && o->head && o->after && o->over;
+    bool ok = last != NULL;
+    for (uint32_t i = 0; i < CCL_I_LANES; i++) {
+        ccl_i_search_t *q = &o->lanes[i];
+        q->after = calloc(p->ntbs + (size_t)1, sizeof *q->after);
+        q->over = calloc(p->ntbs + (size_t)1, sizeof *q->over);
+        ok = ok && q->after && q->over;
+    }
     if (ok) {
         map_children(o);
-        memset(o->head, 0xff, n * sizeof *o->head);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
         for (uint32_t s = p->nsteps; s-- > 0;) {
             uint32_t parent = data_parent(o, s);
             if (parent != CCL_NONE) {
-                sibling[s] = o->head[parent];
-                o->head[parent] = s;
+                nodes[s].above = nodes[parent].head;
+                nodes[parent].head = s;
             }
         }
     }
     for (uint32_t tree = 0; ok && tree < p->nsteps; tree++)
         if (data_parent(o, tree) == CCL_NONE)
-            map_above(o, tree, o->head, sibling, last);
-    for (uint32_t i = 0; ok && i < p->nsteps; i++) {
-        uint32_t s = o->order[i], sender = o->links->sender[s];
-        o->head[s] = sender != CCL_NONE ? o->head[sender] : s;
-    }
-    memset(o->seen, 0, p->nsteps * sizeof *o->seen);
+            map_above(o, tree, last);
+    if (ok)
+        map_heads(o);
+    o->mapped = ok;
     free(last);
     return ok;
 }
 
 /** Whether the path that b's data took shows that it comes after a. */
-static bool on_data_path(const ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b,
-                         uint32_t b_elem, bool *keep_out) {
-    const uint32_t *tb = o->links->step_tb, *pos = o->pos;
-    uint32_t at = o->above[b];
-    while (at != CCL_NONE && pos[at] > pos[a] && tb[at] != tb[a])
-        at = o->above[at];
-    if (at == CCL_NONE || tb[at] != tb[a] ||
+static bool on_data_path(const ccl_i_order_t *o, ccl_i_access_t from, ccl_i_access_t to,
+                         bool *keep_out) {
+    const ccl_i_node_t *nodes = o->nodes;
+    uint32_t a = from.step, b = to.step;
+    uint32_t at = nodes[b].above;
+    while (at != CCL_NONE && nodes[at].pos > nodes[a].pos && nodes[at].tb != nodes[a].tb)
+        at = nodes[at].above;
+    if (at == CCL_NONE || nodes[at].tb != nodes[a].tb ||
         ccl_i_run_place(o->links, at) < ccl_i_run_place(o->links, a))
         return false;
-    *keep_out = at != a || o->head[a] != o->head[b]; /* else messages all the way, by slices */
-    return *keep_out || a_elem <= b_elem;
+    *keep_out =
+        at != a || nodes[a].head != nodes[b].head; /* else messages all the way, by slices */
+    return *keep_out || from.elem <= to.elem;
 }
 
 /**
  * What a pull's offers say. Slice by slice too (b_elem given): then of an offer only the elements
  * up to b's own are over, and what comes before it. @return as visit(); 2: this element only.
  */
-static int visit_offers(ccl_i_order_t *o, uint32_t pull, uint32_t a, uint32_t a_elem,
-                        uint32_t b_elem) {
+static int visit_offers(const ccl_i_order_t *o, ccl_i_search_t *q, uint32_t pull, uint32_t a,
+                        uint32_t a_elem, uint32_t b_elem) {
     const ccl_i_links_t *links = o->links;
     int hit = 0;
     for (uint32_t i = 0; !hit && i < ccl_i_noffers(links, pull); i++) {
         uint32_t offer = ccl_i_offers(links, pull)[i];
         if (b_elem == CCL_NONE) {
-            hit = visit(o, offer, a);
+            hit = visit(o, q, offer, a);
             continue;
         }
         if (offer == a)
             return a_elem <= b_elem ? 2 : 0;
-        hit = visit(o, step_before(o, offer), a);
+        hit = visit(o, q, step_before(o, offer), a);
         if (!hit)
-            hit = visit(o, links->dep[offer], a);
-        if (!hit && links->sender[offer] != CCL_NONE)
-            hit = visit(o, step_before(o, links->sender[offer]), a);
+            hit = visit(o, q, o->nodes[offer].dep, a);
+        if (!hit && o->nodes[offer].sender != CCL_NONE)
+            hit = visit(o, q, step_before(o, o->nodes[offer].sender), a);
     }
     return hit;
 }
@@ -293,28 +375,28 @@ typedef struct walk {
 } walk_t;
 
 /** The next step that is over before b, from a's position on; CCL_NONE: there is none. */
-static uint32_t walk_back(ccl_i_order_t *o, walk_t *w, uint32_t a_pos) {
+static uint32_t walk_back(const ccl_i_order_t *o, ccl_i_search_t *q, walk_t *w, uint32_t a_pos) {
     const ccl_i_links_t *links = o->links;
     for (;;) {
         uint32_t at = w->at;
-        if (at != CCL_NONE && o->pos[at] >= a_pos) {
-            struct ccl_i_met *over = &o->over[links->step_tb[at]];
+        if (at != CCL_NONE && o->nodes[at].pos >= a_pos) {
+            struct ccl_i_met *over = &q->over[o->nodes[at].tb];
             uint32_t place = ccl_i_run_place(links, at);
-            bool known = over->query == o->query && over->place == place; /* and all before it */
-            if (over->query != o->query || over->place < place)
-                *over = (struct ccl_i_met){o->query, place};
+            bool known = over->query == q->query && over->place == place; /* and all before it */
+            if (over->query != q->query || over->place < place)
+                *over = (struct ccl_i_met){q->query, place};
             w->at = known ? CCL_NONE : data_parent(o, at);
             if (!known)
                 return at;
             continue;
         }
         if (w->start == 2) {
-            w->message = links->sender[w->message];
+            w->message = o->nodes[w->message].sender;
             w->start = 0;
         }
-        if (w->message == CCL_NONE || o->pos[w->message] < a_pos)
+        if (w->message == CCL_NONE || o->nodes[w->message].pos < a_pos)
             return CCL_NONE;
-        w->at = w->start++ == 0 ? step_before(o, w->message) : links->dep[w->message];
+        w->at = w->start++ == 0 ? step_before(o, w->message) : o->nodes[w->message].dep;
     }
 }
 
@@ -323,47 +405,47 @@ static uint32_t walk_back(ccl_i_order_t *o, walk_t *w, uint32_t a_pos) {
  * on its way are; b and its messages wait for what comes before them (see search()). Both go on
  * step by step in turn, so that neither goes far beyond the block where they meet.
  */
-static bool ways_meet(ccl_i_order_t *o, uint32_t a, uint32_t b) {
+static bool ways_meet(const ccl_i_order_t *o, ccl_i_search_t *q, uint32_t a, uint32_t b) {
     const ccl_i_links_t *links = o->links;
-    uint32_t a_pos = o->pos[a], b_pos = o->pos[b], ahead = a;
+    uint32_t a_pos = o->nodes[a].pos, b_pos = o->nodes[b].pos, ahead = a;
     walk_t w = {b, 0, CCL_NONE};
     for (bool back = true; ahead != CCL_NONE || back;) {
-        if (ahead != CCL_NONE && o->pos[ahead] >= b_pos)
+        if (ahead != CCL_NONE && o->nodes[ahead].pos >= b_pos)
             ahead = CCL_NONE;
         if (ahead != CCL_NONE) {
-            uint32_t tb = links->step_tb[ahead], place = ccl_i_run_place(links, ahead);
-            if (o->over[tb].query == o->query && o->over[tb].place >= place)
+            uint32_t tb = o->nodes[ahead].tb, place = ccl_i_run_place(links, ahead);
+            if (q->over[tb].query == q->query && q->over[tb].place >= place)
                 return true;
-            if (o->after[tb].query != o->query || o->after[tb].place > place)
-                o->after[tb] = (struct ccl_i_met){o->query, place};
-            ahead = o->child[ahead];
-            o->nvisited++;
+            if (q->after[tb].query != q->query || q->after[tb].place > place)
+                q->after[tb] = (struct ccl_i_met){q->query, place};
+            ahead = o->nodes[ahead].next;
+            q->nvisited++;
         }
-        uint32_t at = back ? walk_back(o, &w, a_pos) : CCL_NONE;
+        uint32_t at = back ? walk_back(o, q, &w, a_pos) : CCL_NONE;
         back = at != CCL_NONE;
         if (back) {
-            const struct ccl_i_met *after = &o->after[links->step_tb[at]];
-            if (after->query == o->query && after->place <= ccl_i_run_place(links, at))
+            const struct ccl_i_met *after = &q->after[o->nodes[at].tb];
+            if (after->query == q->query && after->place <= ccl_i_run_place(links, at))
                 return true;
-            o->nvisited++;
+            q->nvisited++;
         }
     }
     return false;
 }
 
 /** Visits what comes before the steps of one stack. @return as visit() */
-static int search_stack(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, bool all) {
-    const ccl_i_links_t *links = o->links;
+static int search_stack(const ccl_i_order_t *o, ccl_i_search_t *q, uint32_t a, uint32_t a_elem,
+                        bool all) {
     int hit = 0;
-    while (!hit && (o->depth || (all && o->far_depth))) {
-        uint32_t at = o->depth ? o->stack[--o->depth] : o->far[--o->far_depth];
-        hit = visit(o, step_before(o, at), a);
+    while (!hit && (q->depth || (all && q->far_depth))) {
+        uint32_t at = q->depth ? q->stack[--q->depth] : q->far[--q->far_depth];
+        hit = visit(o, q, step_before(o, at), a);
         if (!hit)
-            hit = visit(o, links->dep[at], a);
+            hit = visit(o, q, o->nodes[at].dep, a);
         if (!hit)
-            hit = visit(o, links->sender[at], a);
+            hit = visit(o, q, o->nodes[at].sender, a);
         if (!hit)
-            hit = visit_offers(o, at, a, a_elem, CCL_NONE);
+            hit = visit_offers(o, q, at, a, a_elem, CCL_NONE);
     }
     return hit;
 }
@@ -373,39 +455,40 @@ static int search_stack(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, bool all)
  * comes before them is over when b starts; of step a itself, at the head of such a chain, only
  * the elements up to b's own. @return as visit(); 2: this element only.
  */
-static int search(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem) {
+static int search(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t from,
+                  ccl_i_access_t to) {
     const ccl_i_links_t *links = o->links;
+    uint32_t a = from.step, a_elem = from.elem, b = to.step, b_elem = to.elem;
     int hit = 0;
-    o->depth = o->far_depth = 0;
-    for (uint32_t at = b; at != CCL_NONE && !hit && o->pos[at] >= o->pos[a];
-         at = links->sender[at]) {
+    q->depth = q->far_depth = 0;
+    for (uint32_t at = b; at != CCL_NONE && !hit && o->nodes[at].pos >= o->nodes[a].pos;
+         at = o->nodes[at].sender) {
         if (at == a) {
             if (a_elem <= b_elem)
                 return 2;
             break;
         }
-        hit = visit(o, step_before(o, at), a);
+        hit = visit(o, q, step_before(o, at), a);
         if (!hit)
-            hit = visit(o, links->dep[at], a);
+            hit = visit(o, q, o->nodes[at].dep, a);
         if (!hit)
-            hit = visit_offers(o, at, a, a_elem, b_elem);
+            hit = visit_offers(o, q, at, a, a_elem, b_elem);
     }
     /* What a sends comes back; else they meet on their own GPU. */
-    bool sends = links->receiver[a] != CCL_NONE;
+    bool sends = ccl_primitive_sends(o->program->steps[a].type);
     if (!hit && !sends)
-        hit = search_stack(o, a, a_elem, false);
-    if (!hit && ways_meet(o, a, b)) {
-        o->hit = ccl_i_run_place(links, a);
+        hit = search_stack(o, q, a, a_elem, false);
+    if (!hit && ways_meet(o, q, a, b)) {
+        q->hit = ccl_i_run_place(links, a);
         hit = 1;
     }
-    return hit ? hit : search_stack(o, a, a_elem, true);
+    return hit ? hit : search_stack(o, q, a, a_elem, true);
 }
 
-bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
-                        bool *out) {
-    const ccl_i_links_t *links = o->links;
-    uint32_t ta = links->step_tb[a], tb = links->step_tb[b];
-    uint32_t from = ccl_i_run_place(links, a), to = ccl_i_run_place(links, b);
+bool ccl_i_order_ask(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t a, ccl_i_access_t b,
+                     bool *out) {
+    uint32_t ta = o->nodes[a.step].tb, tb = o->nodes[b.step].tb;
+    uint32_t from = ccl_i_run_place(o->links, a.step), to = ccl_i_run_place(o->links, b.step);
     *out = true;
     if (ta == tb) {
         *out = from < to;
@@ -414,23 +497,24 @@ bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t 
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
-    if (!o->child && !map_paths(o))
-        return false;
     bool keep = false;
-    if (on_data_path(o, a, a_elem, b, b_elem, &keep)) {
+    if (on_data_path(o, a, b, &keep)) {
         if (keep)
             *known = (struct ccl_i_known_order){ta, tb, from, to};
         return true;
     }
-    if (++o->query == 0) {
-        memset(o->seen, 0, o->program->nsteps * sizeof *o->seen);
-        o->query = 1;
-    }
-    int hit = search(o, a, a_elem, b, b_elem);
+    begin_query(o, q);
+    int hit = search(o, q, a, b);
     if (hit < 0)
         return false;
     if (hit == 1) /* else for this element only */
-        *known = (struct ccl_i_known_order){ta, tb, o->hit, to};
+        *known = (struct ccl_i_known_order){ta, tb, q->hit, to};
     *out = hit > 0;
     return true;
+}
+
+bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
+                        bool *out) {
+    return ccl_i_order_map(o) && ccl_i_order_ask(o, &o->lanes[0], (ccl_i_access_t){a, a_elem},
+                                                 (ccl_i_access_t){b, b_elem}, out);
 }

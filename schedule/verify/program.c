@@ -112,16 +112,16 @@ static const char *buffer_name(uint8_t buffer) {
 }
 
 uint32_t ccl_i_exec_index(const exec_t *x, uint32_t step) {
-    return step - x->program->tbs[x->links->step_tb[step]].first_step;
+    return step - x->program->tbs[x->links->nodes[step].tb].first_step;
 }
 
 ccl_i_place_t ccl_i_exec_text(const exec_t *x, uint32_t step) {
-    return ccl_i_place(x->program, x->links->step_tb[step], ccl_i_exec_index(x, step));
+    return ccl_i_place(x->program, x->links->nodes[step].tb, ccl_i_exec_index(x, step));
 }
 
 /** Fault at a step: `kind`, and "place: text". */
 static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text) {
-    const ccl_tb_t *tb = &x->program->tbs[x->links->step_tb[step]];
+    const ccl_tb_t *tb = &x->program->tbs[x->links->nodes[step].tb];
     ccl_i_fault(x->verdict, kind, tb->rank, tb->id, ccl_i_exec_index(x, step), chunk, "%s%s: %s",
                 x->prefix, ccl_i_exec_text(x, step).text, text);
 }
@@ -138,7 +138,7 @@ static void fault_race(exec_t *x, access_t a, access_t b, uint8_t buffer, uint32
     snprintf(text, sizeof text,
              "%s %s element %u, which block %u step %u %s; nothing orders the two",
              b.writes ? "writes" : "reads", buffer_name(buffer), elem,
-             x->program->tbs[x->links->step_tb[a.step]].id, ccl_i_exec_index(x, a.step),
+             x->program->tbs[x->links->nodes[a.step].tb].id, ccl_i_exec_index(x, a.step),
              a.writes ? "writes" : "reads");
     fault_at(x, "race", b.step, chunk, text);
 }
@@ -151,14 +151,14 @@ static void fault_race(exec_t *x, access_t a, access_t b, uint8_t buffer, uint32
 static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, uint32_t at,
                        uint32_t chunk) {
     const ccl_program_t *p = x->program;
-    uint32_t own = x->links->step_tb[step], rank = p->tbs[own].rank;
+    uint32_t own = x->links->nodes[step].tb, rank = p->tbs[own].rank;
     if (x->links->shared)
         return true;
     for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
         for (uint32_t i = 0; i < p->tbs[t].nsteps && t != own; i++) {
             uint32_t w = p->tbs[t].first_step + i;
             const ccl_step_t *s = &p->steps[w];
-            if (!ccl_i_writes_dst(s->type) || x->order->pos[w] < x->order->pos[step])
+            if (!ccl_i_writes_dst(s->type) || x->links->nodes[w].pos < x->links->nodes[step].pos)
                 continue;
             for (uint32_t e = 0; e < s->count; e++) {
                 if (place_of(x, rank, s->dst_buf, s->dst_off + e) != at)
@@ -187,7 +187,7 @@ static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, 
 static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint32_t at,
                         uint8_t buffer, uint32_t elem) {
     uint32_t a = x->writer[at];
-    if (a == CCL_NONE || x->links->step_tb[a] == x->links->step_tb[b] || x->links->shared)
+    if (a == CCL_NONE || x->links->nodes[a].tb == x->links->nodes[b].tb || x->links->shared)
         return true;
     bool ordered;
     if (!ccl_i_order_before(x->order, a, x->writer_elem[at], b, own, &ordered)) {
@@ -245,7 +245,7 @@ static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, ui
         return false;
     uint32_t head = x->readers[at];
     if (head != CCL_NONE &&
-        x->links->step_tb[x->reader_pool[head].step] == x->links->step_tb[step]) {
+        x->links->nodes[x->reader_pool[head].step].tb == x->links->nodes[step].tb) {
         x->reader_pool[head].step = step; /* its earlier read is covered by this one */
         x->reader_pool[head].elem = e;
         return true;
@@ -267,13 +267,13 @@ static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, ui
 
 static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
                       value_t *out) {
-    return read_elem_at(x, x->program->tbs[x->links->step_tb[step]].rank, step, e, buffer, off,
+    return read_elem_at(x, x->program->tbs[x->links->nodes[step].tb].rank, step, e, buffer, off,
                         out);
 }
 
 static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
                        value_t value) {
-    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank, elem = off + e;
+    uint32_t rank = x->program->tbs[x->links->nodes[step].tb].rank, elem = off + e;
     uint32_t at = place_of(x, rank, buffer, elem);
     if (is_void(x, rank, buffer, elem))
         return true;
@@ -285,7 +285,7 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
         const reader_t *r = &x->reader_pool[i];
         last = i;
         bool ordered = true;
-        if (!x->links->shared && x->links->step_tb[r->step] != x->links->step_tb[step] &&
+        if (!x->links->shared && x->links->nodes[r->step].tb != x->links->nodes[step].tb &&
             !ccl_i_order_before(x->order, r->step, r->elem, step, e, &ordered)) {
             ccl_fail_nomem(x->err);
             return false;
@@ -343,6 +343,11 @@ static bool add_values(exec_t *x, uint32_t step, uint32_t rank, uint8_t buffer, 
     return false;
 }
 
+/** Where the message of a step that has run begins: kept where the order named it. */
+static uint32_t *message_of(const exec_t *x, uint32_t step) {
+    return &x->links->nodes[x->links->nodes[step].pos].order;
+}
+
 /**
  * The sum of what is offered. The switch reads it in the members' memory, so their elements must
  * stay as they are until the pull is over.
@@ -354,8 +359,8 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
         bool src = s->type == CCL_PRIM_S;
         uint8_t buffer = src ? s->src_buf : s->dst_buf;
         uint32_t off = src ? s->src_off : s->dst_off;
-        uint32_t rank = x->program->tbs[x->links->step_tb[offers[i]]].rank;
-        value_t more = x->messages[x->message_first[offers[i]] + e], now;
+        uint32_t rank = x->program->tbs[x->links->nodes[offers[i]].tb].rank;
+        value_t more = x->messages[*message_of(x, offers[i]) + e], now;
         if (!read_elem_at(x, rank, step, e, buffer, off, &now))
             return false;
         if (now.chunk != more.chunk || now.sum != more.sum) {
@@ -378,13 +383,13 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
 /** One element of one step. False: stop. */
 static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     const ccl_step_t *s = &x->program->steps[step];
-    uint32_t rank = x->program->tbs[x->links->step_tb[step]].rank;
+    uint32_t rank = x->program->tbs[x->links->nodes[step].tb].rank;
     value_t in = {CCL_NONE, CCL_NONE}, result = {CCL_NONE, CCL_NONE};
     if (ccl_primitive_receives(s->type) && ccl_i_noffers(x->links, step) > 0) {
         if (!pull_elem(x, step, e, &in))
             return false;
     } else if (ccl_primitive_receives(s->type)) {
-        in = x->messages[x->message_first[x->links->sender[step]] + e];
+        in = x->messages[*message_of(x, x->links->nodes[step].sender) + e];
     }
     switch ((ccl_primitive_t)s->type) {
     case CCL_PRIM_S:
@@ -413,7 +418,7 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
         return true;
     }
     if (ccl_primitive_sends(s->type))
-        x->messages[x->message_first[step] + e] = result;
+        x->messages[*message_of(x, step) + e] = result;
     if (s->type == CCL_PRIM_CPY && place_of(x, rank, s->src_buf, s->src_off + e) ==
                                        place_of(x, rank, s->dst_buf, s->dst_off + e))
         return true; /* in place: a copy onto itself changes nothing */
@@ -426,8 +431,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
     const ccl_program_t *p = x->program;
     size_t nbuffers = 3 * (size_t)p->nranks;
     x->base = malloc(nbuffers * sizeof *x->base);
-    x->message_first = malloc((p->nsteps + (size_t)1) * sizeof *x->message_first);
-    if (!x->base || !x->message_first)
+    if (!x->base)
         return ccl_fail_nomem(x->err);
     CCL_TRY(lay_out(x));
     uint64_t accesses = 0; /* as many values are sent at most */
@@ -462,7 +466,6 @@ static void free_exec(exec_t *x) {
     free(x->readers);
     free(x->reader_pool);
     free(x->messages);
-    free(x->message_first);
     ccl_i_sums_fini(&x->sums);
 }
 
@@ -470,24 +473,28 @@ static void free_exec(exec_t *x) {
 static bool begin_message(exec_t *x, uint32_t step) {
     uint32_t count = x->program->steps[step].count;
     if (count == 1 && x->free_message != CCL_NONE) {
-        x->message_first[step] = x->free_message;
+        *message_of(x, step) = x->free_message;
         x->free_message = x->messages[x->free_message].chunk;
         return true;
     }
     if (!ccl_grow(&x->messages, &x->messages_cap, x->nmessages + count, sizeof *x->messages))
         return false;
-    x->message_first[step] = (uint32_t)x->nmessages;
+    *message_of(x, step) = (uint32_t)x->nmessages;
     x->nmessages += count;
     return true;
 }
 
 /** The room of what a step has received serves others, where nobody else receives it. */
 static void end_message(exec_t *x, uint32_t step) {
-    uint32_t send = x->links->sender[step];
-    if (send == CCL_NONE || x->program->steps[send].count != 1 || x->links->receiver[send] != step)
+    uint32_t send = x->links->nodes[step].sender;
+    if (send == CCL_NONE || x->program->steps[send].count != 1)
         return;
-    x->messages[x->message_first[send]].chunk = x->free_message;
-    x->free_message = x->message_first[send];
+    const ccl_tb_t *tb = &x->program->tbs[x->links->nodes[send].tb];
+    if (ccl_peer_is_group(ccl_program_peers(x->program, tb, send).send_peer))
+        return;
+    uint32_t at = *message_of(x, send);
+    x->messages[at].chunk = x->free_message;
+    x->free_message = at;
 }
 
 /** All elements of one step. */
@@ -513,7 +520,7 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
         goto end;
     fill_inputs(&x);
     for (uint32_t i = 0; i < program->nsteps && x.verdict->valid; i++) {
-        run_step(&x, x.order->order[i]);
+        run_step(&x, x.links->nodes[i].order);
         if (own_err.status != CCL_OK) {
             status = own_err.status;
             goto end;
@@ -553,6 +560,8 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     if (out_of_place)
         status = execute(ctx, x, err);
     if (status == CCL_OK && program->in_place && verdict->valid) {
+        if (out_of_place)
+            ccl_i_order_restore(&order);
         x.in_place = true;
         x.prefix = out_of_place ? "in place: " : "";
         status = execute(ctx, x, err);
@@ -560,7 +569,7 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
             verdict->fault.kind = "alias"; /* right until the buffers are one */
     }
     if (ctx && ctx->work)
-        __atomic_fetch_add(&ctx->work->visited, order.nvisited, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ctx->work->visited, ccl_i_order_visited(&order), __ATOMIC_RELAXED);
     ccl_i_order_fini(&order);
     return status;
 }

@@ -20,7 +20,7 @@ void ccl_i_exec_result(ccl_i_exec_t *x) {
                 continue;
             }
             uint32_t w = x->writer[at];
-            uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->step_tb[w];
+            uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->nodes[w].tb;
             char where[128], what[200], more[48] = "";
             if (w == CCL_NONE)
                 snprintf(where, sizeof where, "rank %u", r);

@@ -90,6 +90,7 @@ typedef struct ccl_i_verify_conn {
 typedef struct ccl_i_blocks {
     ccl_i_block_t *blocks;
     ccl_i_verify_conn_t *conns;
+    /* At stage level, else NULL: steps are by block then, a block for each thread block. */
     uint32_t *order;    /* [nsteps] steps by block */
     uint32_t *block_of; /* [nsteps] */
     uint32_t *index_of; /* [nsteps] place in its block */
@@ -115,6 +116,10 @@ static inline uint32_t ccl_i_step_in(const ccl_i_blocks_t *net, uint32_t b, uint
 static inline uint32_t ccl_i_step_out(const ccl_i_blocks_t *net, uint32_t b, uint32_t step) {
     return net->step_out ? net->step_out[step] : net->blocks[b].out;
 }
+/** The step at place `at` of all blocks. */
+static inline uint32_t ccl_i_block_step(const ccl_i_blocks_t *net, uint32_t at) {
+    return net->order ? net->order[at] : at;
+}
 /** FIFOs of connection c: itself, or a hub's members. */
 static inline uint32_t ccl_i_fifos(const ccl_i_blocks_t *net, const uint32_t *c,
                                    const uint32_t **out) {
@@ -127,17 +132,28 @@ uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_s
 
 /* ---------------------------------------------------------------- structure (verify_links.c) */
 
+/** What the proof knows of a step, in half a cache line: searches go from step to step. */
+typedef struct ccl_i_node {
+    uint32_t tb;     /* index into tbs */
+    uint32_t sender; /* whose message a receiving step takes; else CCL_NONE */
+    uint32_t dep;    /* step waited for; else CCL_NONE */
+    uint32_t next;   /* who takes a sending step's message; else CCL_NONE. When ways are mapped: the
+                        step after on the data's way */
+    /* Of happens-before. */
+    uint32_t pos;   /* place in the order of execution */
+    uint32_t above; /* when ways are mapped: nearest step of its rank up its data's path */
+    uint32_t head;  /* then: first step of the chain of messages that it ends */
+    uint32_t order; /* not of this step: the one at this place of the order */
+} ccl_i_node_t;
+
 /** Which step meets which. */
 typedef struct ccl_i_links {
-    uint32_t *step_tb;  /* [nsteps] index into tbs */
-    uint32_t *run;      /* [nsteps] at stage level: steps by block and stage, as it runs them */
-    uint32_t *place;    /* [nsteps] where in `run` a step is; both NULL: where it is in steps */
-    uint32_t *sender;   /* [nsteps] whose message a receiving step takes; else CCL_NONE */
-    uint32_t *receiver; /* [nsteps] who takes a sending step's message; else CCL_NONE */
-    uint32_t *dep;      /* [nsteps] step waited for; else CCL_NONE */
+    ccl_i_node_t *nodes; /* [nsteps] */
+    uint32_t *run;       /* [nsteps] at stage level: steps by block and stage, as it runs them */
+    uint32_t *place;     /* [nsteps] where in `run` a step is; both NULL: where it is in steps */
     /*
      * Of programs with switch connections: a pull adds offers[pull_first[step]] and those that
-     * follow, pull_n[step] of them. sender of a pull and receiver of a multicast are CCL_NONE.
+     * follow, pull_n[step] of them. sender of a pull and next of a multicast are CCL_NONE.
      */
     uint32_t *pull_first, *pull_n, *offers;
     size_t noffers, offers_cap;
@@ -196,6 +212,21 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
 /* ---------------------------------------------------------------- happens-before (verify_order.c)
  */
 
+enum { CCL_I_LANES = 2 };
+
+/** Searches that go on at the same time have one each. */
+typedef struct ccl_i_search {
+    uint64_t *seen; /* hash of steps that the query visited, beneath its number */
+    size_t nslots, nseen;
+    uint32_t *stack; /* steps to visit, of a's rank; far: of others */
+    uint32_t *far;
+    size_t depth, stack_cap, far_depth, far_cap;
+    uint32_t query;
+    uint32_t hit;                   /* place of a's block where a search ended */
+    uint64_t nvisited;              /* steps of all searches */
+    struct ccl_i_met *after, *over; /* [ntbs] of a query: what waits for a, what b waits for */
+} ccl_i_search_t;
+
 /**
  * Program order, dependencies and messages. Free slots order nothing: a program that is right only
  * for some FIFO depth is not right.
@@ -203,26 +234,20 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
 typedef struct ccl_i_order {
     const ccl_program_t *program;
     const ccl_i_links_t *links;
-    uint32_t *order; /* [nsteps] an order of execution */
-    uint32_t *pos;   /* [nsteps] place in it */
-    uint32_t *seen;  /* [nsteps] last query that visited the step */
-    uint32_t *child; /* [nsteps] the step after on the data's way; CCL_NONE; NULL: not mapped yet */
-    uint32_t *above; /* [nsteps] then: nearest step of its rank up its data's path; CCL_NONE */
-    uint32_t *head;  /* [nsteps] then: first step of the chain of messages that it ends */
-    uint32_t *stack; /* steps to visit, of a's rank; far: of others */
-    uint32_t *far;
-    size_t depth, stack_cap, far_depth, far_cap;
-    uint32_t query;
-    uint32_t hit;                    /* place of a's block where a search ended */
-    uint64_t nvisited;               /* steps of all searches */
-    struct ccl_i_met *after, *over;  /* [ntbs] of a query: what waits for a, what b waits for */
+    ccl_i_node_t *nodes;             /* the links' */
+    bool mapped;                     /* the data's ways are */
     struct ccl_i_known_order *known; /* hash of what earlier queries found */
+    ccl_i_search_t lanes[CCL_I_LANES];
 } ccl_i_order_t;
 
 /** The program must not block with unlimited FIFOs. */
 ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
                               ccl_i_order_t *out, ccl_error_t *err);
 void ccl_i_order_fini(ccl_i_order_t *order);
+/** Steps of all searches. */
+uint64_t ccl_i_order_visited(const ccl_i_order_t *order);
+/** The order at its nodes' `order` again, which others may use for what they like. */
+void ccl_i_order_restore(ccl_i_order_t *order);
 /**
  * Whether step `a`'s access of its element a_elem is over before step `b`, later in the order,
  * accesses its element b_elem (elements counted from the step's offset).
@@ -230,6 +255,17 @@ void ccl_i_order_fini(ccl_i_order_t *order);
  */
 bool ccl_i_order_before(ccl_i_order_t *order, uint32_t a, uint32_t a_elem, uint32_t b,
                         uint32_t b_elem, bool *out);
+/** What a step does to its element `elem`. */
+typedef struct ccl_i_access {
+    uint32_t step, elem;
+} ccl_i_access_t;
+/** The same for several at a time, once ways are mapped. @param lane  of the two steps, for nobody
+    else meanwhile */
+bool ccl_i_order_ask(const ccl_i_order_t *order, ccl_i_search_t *lane, ccl_i_access_t a,
+                     ccl_i_access_t b, bool *out);
+uint32_t ccl_i_order_lane(const ccl_i_order_t *order, uint32_t a, uint32_t b);
+/** Maps ways, if they are not. False: no memory. */
+bool ccl_i_order_map(ccl_i_order_t *order);
 
 /** Whether blocks wait for each other for ever: a fault, with the FIFO depth that would do. */
 ccl_status_t ccl_i_check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,

@@ -41,14 +41,14 @@ typedef struct closure {
 
 static uint32_t before_in_block(const ccl_i_order_t *o, uint32_t step) {
     uint32_t at = ccl_i_run_place(o->links, step);
-    bool first = at == o->program->tbs[o->links->step_tb[step]].first_step;
+    bool first = at == o->program->tbs[o->nodes[step].tb].first_step;
     return first ? CCL_NONE : ccl_i_run_step(o->links, at - 1);
 }
 
 static void join(closure_t *c, uint32_t i, uint32_t before) {
     if (before == CCL_NONE)
         return;
-    uint32_t j = c->o->pos[before];
+    uint32_t j = c->o->nodes[before].pos;
     c->bits[i * c->words + j / 64] |= UINT64_C(1) << (j % 64);
     for (size_t w = 0; w < c->words; w++)
         c->bits[i * c->words + w] |= c->bits[j * c->words + w];
@@ -60,9 +60,9 @@ static closure_t closure(const ccl_i_order_t *o) {
     c.bits = calloc(n * c.words, sizeof *c.bits);
     ck_assert_ptr_nonnull(c.bits);
     for (uint32_t i = 0; i < n; i++) {
-        join(&c, i, before_in_block(o, o->order[i]));
-        join(&c, i, o->links->dep[o->order[i]]);
-        join(&c, i, o->links->sender[o->order[i]]);
+        join(&c, i, before_in_block(o, o->nodes[i].order));
+        join(&c, i, o->nodes[o->nodes[i].order].dep);
+        join(&c, i, o->nodes[o->nodes[i].order].sender);
     }
     return c;
 }
@@ -70,16 +70,16 @@ static closure_t closure(const ccl_i_order_t *o) {
 static bool is_over(const closure_t *c, uint32_t a, uint32_t by) {
     if (by == CCL_NONE)
         return false;
-    size_t j = c->o->pos[a];
-    return a == by || c->bits[c->o->pos[by] * c->words + j / 64] >> (j % 64) & 1;
+    size_t j = c->o->nodes[a].pos;
+    return a == by || c->bits[c->o->nodes[by].pos * c->words + j / 64] >> (j % 64) & 1;
 }
 
 /* b starts when what its messages wait for is over; of a message itself, element by element. */
 static bool is_before(const closure_t *c, uint32_t a, uint32_t a_elem, uint32_t b,
                       uint32_t b_elem) {
-    for (uint32_t at = b; at != CCL_NONE; at = c->o->links->sender[at])
+    for (uint32_t at = b; at != CCL_NONE; at = c->o->nodes[at].sender)
         if ((at == a && at != b && a_elem <= b_elem) || is_over(c, a, before_in_block(c->o, at)) ||
-            is_over(c, a, c->o->links->dep[at]))
+            is_over(c, a, c->o->nodes[at].dep))
             return true;
     return false;
 }
@@ -108,15 +108,15 @@ START_TEST(test_right) {
     ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
     for (uint32_t s = 0; s < p->nsteps; s++)
         if (ccl_mix64(s) % 8 == 0)
-            links.dep[s] = CCL_NONE;
+            links.nodes[s].dep = CCL_NONE;
     ck_assert_int_eq(ccl_i_order_init(p, &links, &order, &err), CCL_OK);
     closure_t c = closure(&order);
     for (uint32_t j = 0; j < p->nsteps; j++) {
         for (uint32_t i = j % 3; i < j; i += 3) {
-            uint32_t a = order.order[i], b = order.order[j];
+            uint32_t a = order.nodes[i].order, b = order.nodes[j].order;
             bool found = false;
-            if (links.step_tb[a] == links.step_tb[b] ||
-                p->tbs[links.step_tb[a]].rank != p->tbs[links.step_tb[b]].rank)
+            if (links.nodes[a].tb == links.nodes[b].tb ||
+                p->tbs[links.nodes[a].tb].rank != p->tbs[links.nodes[b].tb].rank)
                 continue;
             for (uint32_t e = 0; e < 2; e++) {
                 ck_assert(ccl_i_order_before(&order, a, e, b, 0, &found));
