@@ -15,6 +15,27 @@ typedef struct ccl_i_reader {
     uint32_t step, elem, next;
 } ccl_i_reader_t;
 
+/** An element of a buffer. */
+typedef struct ccl_i_elem {
+    ccl_i_value_t value;
+    uint32_t writer, writer_elem; /* last step that wrote it, its element; CCL_NONE: none */
+    uint32_t readers;             /* list of reads since */
+} ccl_i_elem_t;
+
+/** Two accesses of one element, by steps of different blocks: the first is to be over before the
+    second begins. */
+typedef struct ccl_i_check {
+    ccl_i_access_t a, b;
+} ccl_i_check_t;
+
+typedef struct ccl_i_checks {
+    ccl_i_check_t *list;
+    size_t n, cap;
+} ccl_i_checks_t;
+
+/** Checks that are made at once, about. */
+#define CCL_I_CHECKS ((size_t)1 << 16)
+
 typedef struct ccl_i_exec {
     const ccl_program_t *program;
     const ccl_collective_t *coll;
@@ -28,9 +49,8 @@ typedef struct ccl_i_exec {
     uint32_t *input_map; /* in place of a custom collective: place of each input element */
     uint32_t *input_first;
     uint32_t nelems;
-    ccl_i_value_t *values;
-    uint32_t *writer, *writer_elem; /* last step that wrote it, its element; CCL_NONE: none */
-    uint32_t *readers;              /* list of reads since */
+    ccl_i_elem_t *elems;
+    ccl_i_checks_t *checks; /* for later; NULL: each is made at once */
     ccl_i_reader_t *reader_pool;
     size_t nreaders, readers_cap;
     uint32_t free_reader;    /* list of entries of reader_pool in no other; CCL_NONE: none */
@@ -40,11 +60,49 @@ typedef struct ccl_i_exec {
     ccl_i_sums_t sums;
 } ccl_i_exec_t;
 
+static inline uint32_t ccl_i_exec_place_of(const ccl_i_exec_t *x, uint32_t rank, uint8_t buffer,
+                                           uint32_t elem) {
+    if (x->input_map && buffer == CCL_BUF_INPUT)
+        return x->input_map[x->input_first[rank] + elem];
+    return x->base[3 * (size_t)rank + buffer] + elem;
+}
 /** Place of a chunk's element if the rank has it; CCL_NONE: it has not. */
 uint32_t ccl_i_exec_place(const ccl_i_exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem);
 /** Number of a step in its block, and how faults name it. */
 uint32_t ccl_i_exec_index(const ccl_i_exec_t *x, uint32_t step);
 ccl_i_place_t ccl_i_exec_text(const ccl_i_exec_t *x, uint32_t step);
+
+const char *ccl_i_exec_buffer(uint8_t buffer);
+/** Fault at a step: `kind`, and "place: text". */
+void ccl_i_exec_fault(ccl_i_exec_t *x, const char *kind, uint32_t step, uint32_t chunk,
+                      const char *text);
+/** What a step does to an element. */
+typedef struct ccl_i_doing {
+    uint32_t step;
+    bool writes;
+    uint8_t buffer;
+    uint32_t elem;
+} ccl_i_doing_t;
+/** Nothing orders what a did and what b does. */
+void ccl_i_exec_fault_race(ccl_i_exec_t *x, uint32_t a, bool a_writes, ccl_i_doing_t b,
+                           uint32_t chunk);
+/**
+ * What a wrong value comes from: a write of the same element by another block that should have come
+ * before, or should not have, if there is one that nothing orders. @return false when out of
+ * memory.
+ */
+bool ccl_i_exec_blame(ccl_i_exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, uint32_t at,
+                      uint32_t chunk);
+/**
+ * A step's elements are moved in any order, so none may be read and another written in one place:
+ * in place, input and output that overlap otherwise than element by element. False: they do.
+ */
+bool ccl_i_exec_keeps_apart(ccl_i_exec_t *x, uint32_t step, uint32_t e, uint8_t buffer,
+                            uint32_t elem, uint32_t at);
+/** Is a over before b? Where checks are for later: yes, until they are made. False: no memory. */
+bool ccl_i_exec_ordered(ccl_i_exec_t *x, ccl_i_access_t a, ccl_i_access_t b, bool *out);
+/** Makes them. False: they are not all in order, or there is no memory. */
+bool ccl_i_exec_check(const ccl_i_exec_t *x, const ccl_i_checks_t *checks);
 
 /** At the end: every destination has its chunks; whether ranks add them up in different orders. */
 void ccl_i_exec_result(ccl_i_exec_t *x);

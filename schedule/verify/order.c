@@ -26,33 +26,26 @@ struct ccl_i_met {
 
 void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->known);
-    for (uint32_t i = 0; i < CCL_I_LANES; i++) {
-        free(order->lanes[i].seen);
-        free(order->lanes[i].stack);
-        free(order->lanes[i].far);
-        free(order->lanes[i].after);
-        free(order->lanes[i].over);
-    }
+    free(order->search.seen);
+    free(order->search.stack);
+    free(order->search.far);
+    free(order->search.after);
+    free(order->search.over);
     memset(order, 0, sizeof *order);
 }
 
-uint64_t ccl_i_order_visited(const ccl_i_order_t *order) {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < CCL_I_LANES; i++)
-        n += order->lanes[i].nvisited;
-    return n;
-}
-
 void ccl_i_order_restore(ccl_i_order_t *order) {
-    for (uint32_t s = 0; s < order->program->nsteps; s++)
+    for (uint32_t s = 0; order->used && s < order->program->nsteps; s++)
         order->nodes[order->nodes[s].pos].order = s;
+    order->used = true;
 }
 
 /** Round robin: every block does one step a turn, so that the order is near to that of a real run.
  */
 static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
     const ccl_program_t *p = o->program;
-    ccl_i_node_t *nodes = o->nodes; /* above: of a step, for now, a list of blocks that need it */
+    ccl_i_proof_step_t *nodes =
+        o->nodes; /* above: of a step, for now, a list of blocks that need it */
     size_t ntbs = p->ntbs ? p->ntbs : 1;
     uint32_t *cur = calloc(ntbs, sizeof *cur), *queue = malloc((ntbs + 1) * sizeof *queue);
     uint32_t *next = malloc(ntbs * sizeof *next);
@@ -71,7 +64,7 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         if (cur[t] == p->tbs[t].nsteps)
             continue;
         uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]), need = CCL_NONE;
-        const ccl_i_node_t *node = &nodes[step];
+        const ccl_i_proof_step_t *node = &nodes[step];
         if (node->dep != CCL_NONE && nodes[node->dep].pos == CCL_NONE)
             need = node->dep;
         else if (node->sender != CCL_NONE && nodes[node->sender].pos == CCL_NONE)
@@ -120,16 +113,8 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
-static size_t known_at(uint32_t a, uint32_t b) {
-    return ccl_mix64((uint64_t)a << 32 | b) >> 48;
-}
-
 static struct ccl_i_known_order *known_slot(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return &o->known[known_at(a, b)];
-}
-
-uint32_t ccl_i_order_lane(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return (uint32_t)(known_at(o->nodes[a].tb, o->nodes[b].tb) * CCL_I_LANES / KNOWN_SLOTS);
+    return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
 }
 
 /* ---------------------------------------------------------------- what a query has seen */
@@ -187,7 +172,7 @@ static void begin_query(const ccl_i_order_t *o, ccl_i_search_t *q) {
 /** Puts a step on a stack unless it was seen or is too early. @return 1 target, 0 no, -1 nomem. */
 static int visit(const ccl_i_order_t *o, ccl_i_search_t *q, uint32_t step, uint32_t a) {
     const ccl_i_links_t *links = o->links;
-    const ccl_i_node_t *nodes = o->nodes;
+    const ccl_i_proof_step_t *nodes = o->nodes;
     if (step == CCL_NONE || nodes[step].pos < nodes[a].pos)
         return 0;
     uint32_t tb = nodes[step].tb, ta = nodes[a].tb;
@@ -218,7 +203,7 @@ static uint32_t step_before(const ccl_i_order_t *o, uint32_t step) {
 
 /** The step before in the data's path: the sender, else what was waited for, else program order. */
 static uint32_t data_parent(const ccl_i_order_t *o, uint32_t step) {
-    const ccl_i_node_t *node = &o->nodes[step];
+    const ccl_i_proof_step_t *node = &o->nodes[step];
     return node->sender != CCL_NONE ? node->sender
            : node->dep != CCL_NONE  ? node->dep
                                     : step_before(o, step);
@@ -237,7 +222,7 @@ static uint32_t data_child(const ccl_i_order_t *o, uint32_t step, uint32_t waits
 }
 
 static void map_children(ccl_i_order_t *o) {
-    ccl_i_node_t *nodes = o->nodes;
+    ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t n = o->program->nsteps;
     for (uint32_t s = 0; s < n; s++) /* above, until it is mapped: the first that waits */
         nodes[s].above = CCL_NONE;
@@ -256,7 +241,7 @@ static void map_children(ccl_i_order_t *o) {
 /* Down from a root of the forest and up again. head: a step's first child; above: until the way
    leads there, the next child of its parent. last: the latest step on the way down, by rank. */
 static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *last) {
-    ccl_i_node_t *nodes = o->nodes;
+    ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t at = tree;
     for (bool down = true; at != CCL_NONE;) {
         uint32_t *mine = &last[o->program->tbs[nodes[at].tb].rank];
@@ -278,7 +263,7 @@ static void map_above(ccl_i_order_t *o, uint32_t tree, uint32_t *last) {
 
 /* First steps of chains of messages. */
 static void map_heads(ccl_i_order_t *o) {
-    ccl_i_node_t *nodes = o->nodes;
+    ccl_i_proof_step_t *nodes = o->nodes;
     for (uint32_t s = 0; s < o->program->nsteps; s++) {
         uint32_t top = s, head;
         while (nodes[top].head == CCL_NONE && nodes[top].sender != CCL_NONE)
@@ -293,19 +278,14 @@ static void map_heads(ccl_i_order_t *o) {
  * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
  * walk over all trees, and the head of the chain of messages that it ends.
  */
-bool ccl_i_order_map(ccl_i_order_t *o) {
-    if (o->mapped)
-        return true;
+static bool map_paths(ccl_i_order_t *o) {
     const ccl_program_t *p = o->program;
-    ccl_i_node_t *nodes = o->nodes;
+    ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
-    bool ok = last != NULL;
-    for (uint32_t i = 0; i < CCL_I_LANES; i++) {
-        ccl_i_search_t *q = &o->lanes[i];
-        q->after = calloc(p->ntbs + (size_t)1, sizeof *q->after);
-        q->over = calloc(p->ntbs + (size_t)1, sizeof *q->over);
-        ok = ok && q->after && q->over;
-    }
+    ccl_i_search_t *q = &o->search;
+    q->after = calloc(p->ntbs + (size_t)1, sizeof *q->after);
+    q->over = calloc(p->ntbs + (size_t)1, sizeof *q->over);
+    bool ok = last && q->after && q->over;
     if (ok) {
         map_children(o);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
@@ -330,7 +310,7 @@ bool ccl_i_order_map(ccl_i_order_t *o) {
 /** Whether the path that b's data took shows that it comes after a. */
 static bool on_data_path(const ccl_i_order_t *o, ccl_i_access_t from, ccl_i_access_t to,
                          bool *keep_out) {
-    const ccl_i_node_t *nodes = o->nodes;
+    const ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t a = from.step, b = to.step;
     uint32_t at = nodes[b].above;
     while (at != CCL_NONE && nodes[at].pos > nodes[a].pos && nodes[at].tb != nodes[a].tb)
@@ -485,8 +465,7 @@ static int search(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t from
     return hit ? hit : search_stack(o, q, a, a_elem, true);
 }
 
-bool ccl_i_order_ask(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t a, ccl_i_access_t b,
-                     bool *out) {
+bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bool *out) {
     uint32_t ta = o->nodes[a.step].tb, tb = o->nodes[b.step].tb;
     uint32_t from = ccl_i_run_place(o->links, a.step), to = ccl_i_run_place(o->links, b.step);
     *out = true;
@@ -497,12 +476,15 @@ bool ccl_i_order_ask(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t a
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
+    if (!o->mapped && !map_paths(o))
+        return false;
     bool keep = false;
     if (on_data_path(o, a, b, &keep)) {
         if (keep)
             *known = (struct ccl_i_known_order){ta, tb, from, to};
         return true;
     }
+    ccl_i_search_t *q = &o->search;
     begin_query(o, q);
     int hit = search(o, q, a, b);
     if (hit < 0)
@@ -511,10 +493,4 @@ bool ccl_i_order_ask(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t a
         *known = (struct ccl_i_known_order){ta, tb, q->hit, to};
     *out = hit > 0;
     return true;
-}
-
-bool ccl_i_order_before(ccl_i_order_t *o, uint32_t a, uint32_t a_elem, uint32_t b, uint32_t b_elem,
-                        bool *out) {
-    return ccl_i_order_map(o) && ccl_i_order_ask(o, &o->lanes[0], (ccl_i_access_t){a, a_elem},
-                                                 (ccl_i_access_t){b, b_elem}, out);
 }

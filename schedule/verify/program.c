@@ -73,20 +73,14 @@ static bool lay_out_custom(exec_t *x) {
     return true;
 }
 
-static uint32_t place_of(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t elem) {
-    if (x->input_map && buffer == CCL_BUF_INPUT)
-        return x->input_map[x->input_first[rank] + elem];
-    return x->base[3 * (size_t)rank + buffer] + elem;
-}
-
 uint32_t ccl_i_exec_place(const exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem) {
     if (elem == CCL_NONE || !ccl_program_element(x->program, rank, x->in_place, &buffer, &elem))
         return CCL_NONE;
-    return place_of(x, rank, (uint8_t)buffer, elem);
+    return ccl_i_exec_place_of(x, rank, (uint8_t)buffer, elem);
 }
 
 static void fill_inputs(exec_t *x) {
-    memset(x->values, 0xff, (x->nelems + (size_t)1) * sizeof *x->values);
+    memset(x->elems, 0xff, (x->nelems + (size_t)1) * sizeof *x->elems);
     for (uint32_t k = 0; k < x->coll->nchunks; k++) {
         const ccl_chunk_t *chunk = &x->coll->chunks[k];
         for (uint32_t i = 0; i < chunk->nsources; i++) {
@@ -94,7 +88,7 @@ static void fill_inputs(exec_t *x) {
             uint32_t at =
                 ccl_i_exec_place(x, r, CCL_BUF_INPUT, ccl_collective_input(x->coll, r, k));
             if (at != CCL_NONE)
-                x->values[at] = (value_t){k, r};
+                x->elems[at].value = (value_t){k, r};
         }
     }
 }
@@ -104,146 +98,50 @@ static bool is_void(const exec_t *x, uint32_t rank, uint8_t buffer, uint32_t ele
     return x->program->shares && x->program->shares[3 * (size_t)rank + buffer][elem] == 0;
 }
 
-/* ---------------------------------------------------------------- faults */
-
-static const char *buffer_name(uint8_t buffer) {
-    static const char *const names[] = {"input", "output", "scratch"};
-    return buffer <= CCL_BUF_SCRATCH ? names[buffer] : "?";
-}
-
-uint32_t ccl_i_exec_index(const exec_t *x, uint32_t step) {
-    return step - x->program->tbs[x->links->nodes[step].tb].first_step;
-}
-
-ccl_i_place_t ccl_i_exec_text(const exec_t *x, uint32_t step) {
-    return ccl_i_place(x->program, x->links->nodes[step].tb, ccl_i_exec_index(x, step));
-}
-
-/** Fault at a step: `kind`, and "place: text". */
-static void fault_at(exec_t *x, const char *kind, uint32_t step, uint32_t chunk, const char *text) {
-    const ccl_tb_t *tb = &x->program->tbs[x->links->nodes[step].tb];
-    ccl_i_fault(x->verdict, kind, tb->rank, tb->id, ccl_i_exec_index(x, step), chunk, "%s%s: %s",
-                x->prefix, ccl_i_exec_text(x, step).text, text);
-}
-
-/** What a step does to an element. */
-typedef struct access {
-    uint32_t step;
-    bool writes;
-} access_t;
-
-static void fault_race(exec_t *x, access_t a, access_t b, uint8_t buffer, uint32_t elem,
-                       uint32_t chunk) {
-    char text[320];
-    snprintf(text, sizeof text,
-             "%s %s element %u, which block %u step %u %s; nothing orders the two",
-             b.writes ? "writes" : "reads", buffer_name(buffer), elem,
-             x->program->tbs[x->links->nodes[a.step].tb].id, ccl_i_exec_index(x, a.step),
-             a.writes ? "writes" : "reads");
-    fault_at(x, "race", b.step, chunk, text);
-}
-
-/**
- * What a wrong value comes from: a write of the same element by another block that should have come
- * before, or should not have, if there is one that nothing orders. @return false when out of
- * memory.
- */
-static bool blame_race(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, uint32_t at,
-                       uint32_t chunk) {
-    const ccl_program_t *p = x->program;
-    uint32_t own = x->links->nodes[step].tb, rank = p->tbs[own].rank;
-    if (x->links->shared)
-        return true;
-    for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
-        for (uint32_t i = 0; i < p->tbs[t].nsteps && t != own; i++) {
-            uint32_t w = p->tbs[t].first_step + i;
-            const ccl_step_t *s = &p->steps[w];
-            if (!ccl_i_writes_dst(s->type) || x->links->nodes[w].pos < x->links->nodes[step].pos)
-                continue;
-            for (uint32_t e = 0; e < s->count; e++) {
-                if (place_of(x, rank, s->dst_buf, s->dst_off + e) != at)
-                    continue;
-                bool after;
-                const ccl_step_t *own_step = &p->steps[step];
-                bool src = buffer == own_step->src_buf && elem >= own_step->src_off &&
-                           elem - own_step->src_off < own_step->count;
-                uint32_t own_elem = elem - (src ? own_step->src_off : own_step->dst_off);
-                if (!ccl_i_order_before(x->order, step, own_elem, w, e, &after))
-                    return false;
-                if (!after) {
-                    fault_race(x, (access_t){w, true}, (access_t){step, false}, buffer, elem,
-                               chunk);
-                    return true;
-                }
-            }
-        }
-    }
-    return true;
-}
-
 /* ---------------------------------------------------------------- accesses */
 
-/** Holds the access of b (element elem of its own) against the last write. False: stop. */
-static bool after_write(exec_t *x, uint32_t b, uint32_t own, bool b_writes, uint32_t at,
-                        uint8_t buffer, uint32_t elem) {
-    uint32_t a = x->writer[at];
-    if (a == CCL_NONE || x->links->nodes[a].tb == x->links->nodes[b].tb || x->links->shared)
+/** Holds what element `own` of a step does at a place against the last write. False: stop. */
+static bool after_write(exec_t *x, ccl_i_doing_t b, uint32_t own, uint32_t at) {
+    const ccl_i_elem_t *last = &x->elems[at];
+    uint32_t a = last->writer;
+    if (a == CCL_NONE || x->links->shared || x->links->nodes[a].tb == x->links->nodes[b.step].tb)
         return true;
     bool ordered;
-    if (!ccl_i_order_before(x->order, a, x->writer_elem[at], b, own, &ordered)) {
+    if (!ccl_i_exec_ordered(x, (ccl_i_access_t){a, last->writer_elem},
+                            (ccl_i_access_t){b.step, own}, &ordered)) {
         ccl_fail_nomem(x->err);
         return false;
     }
     if (!ordered)
-        fault_race(x, (access_t){a, true}, (access_t){b, b_writes}, buffer, elem,
-                   x->values[at].chunk);
+        ccl_i_exec_fault_race(x, a, true, b, last->value.chunk);
     return ordered;
-}
-
-/**
- * A step's elements are moved in any order, so none may be read and another written in one place:
- * in place, input and output that overlap otherwise than element by element. False: they do.
- */
-static bool keeps_apart(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t elem,
-                        uint32_t at) {
-    char text[160];
-    uint32_t head = x->readers[at];
-    bool written = x->writer[at] == step && x->writer_elem[at] != e;
-    bool read =
-        head != CCL_NONE && x->reader_pool[head].step == step && x->reader_pool[head].elem != e;
-    if (!written && !read)
-        return true;
-    snprintf(text, sizeof text, "source and destination overlap in place, at %s element %u",
-             buffer_name(buffer), elem);
-    fault_at(x, "alias", step, x->values[at].chunk, text);
-    return false;
 }
 
 /** Element `e` of a step reads an element of a buffer. False: stop (fault or error). */
 static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, uint8_t buffer,
                          uint32_t off, value_t *out) {
     uint32_t elem = off + e;
-    uint32_t at = place_of(x, rank, buffer, elem);
-    *out = x->values[at];
+    uint32_t at = ccl_i_exec_place_of(x, rank, buffer, elem);
+    *out = x->elems[at].value;
     if (is_void(x, rank, buffer, elem))
         return true;
-    if (!keeps_apart(x, step, e, buffer, elem, at))
+    if (!ccl_i_exec_keeps_apart(x, step, e, buffer, elem, at))
         return false;
     if (out->chunk == CCL_NONE) {
         char text[160];
-        if (!blame_race(x, step, buffer, elem, at, CCL_NONE)) {
+        if (!ccl_i_exec_blame(x, step, buffer, elem, at, CCL_NONE)) {
             ccl_fail_nomem(x->err);
             return false;
         }
-        snprintf(text, sizeof text, "reads %s element %u, which %s", buffer_name(buffer), elem,
-                 buffer == CCL_BUF_INPUT ? "holds nothing of this collective"
-                                         : "nothing has written");
-        fault_at(x, "unread", step, CCL_NONE, text);
+        snprintf(
+            text, sizeof text, "reads %s element %u, which %s", ccl_i_exec_buffer(buffer), elem,
+            buffer == CCL_BUF_INPUT ? "holds nothing of this collective" : "nothing has written");
+        ccl_i_exec_fault(x, "unread", step, CCL_NONE, text);
         return false;
     }
-    if (!after_write(x, step, e, false, at, buffer, elem))
+    if (!after_write(x, (ccl_i_doing_t){step, false, buffer, elem}, e, at))
         return false;
-    uint32_t head = x->readers[at];
+    uint32_t head = x->elems[at].readers;
     if (head != CCL_NONE &&
         x->links->nodes[x->reader_pool[head].step].tb == x->links->nodes[step].tb) {
         x->reader_pool[head].step = step; /* its earlier read is covered by this one */
@@ -261,7 +159,7 @@ static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, ui
         return false;
     }
     x->reader_pool[i] = (reader_t){step, e, head};
-    x->readers[at] = i;
+    x->elems[at].readers = i;
     return true;
 }
 
@@ -274,25 +172,26 @@ static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint
 static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
                        value_t value) {
     uint32_t rank = x->program->tbs[x->links->nodes[step].tb].rank, elem = off + e;
-    uint32_t at = place_of(x, rank, buffer, elem);
+    uint32_t at = ccl_i_exec_place_of(x, rank, buffer, elem);
     if (is_void(x, rank, buffer, elem))
         return true;
-    if (!keeps_apart(x, step, e, buffer, elem, at) ||
-        !after_write(x, step, e, true, at, buffer, elem))
+    if (!ccl_i_exec_keeps_apart(x, step, e, buffer, elem, at) ||
+        !after_write(x, (ccl_i_doing_t){step, true, buffer, elem}, e, at))
         return false;
     uint32_t last = CCL_NONE;
-    for (uint32_t i = x->readers[at]; i != CCL_NONE; i = x->reader_pool[i].next) {
+    for (uint32_t i = x->elems[at].readers; i != CCL_NONE; i = x->reader_pool[i].next) {
         const reader_t *r = &x->reader_pool[i];
         last = i;
         bool ordered = true;
         if (!x->links->shared && x->links->nodes[r->step].tb != x->links->nodes[step].tb &&
-            !ccl_i_order_before(x->order, r->step, r->elem, step, e, &ordered)) {
+            !ccl_i_exec_ordered(x, (ccl_i_access_t){r->step, r->elem}, (ccl_i_access_t){step, e},
+                                &ordered)) {
             ccl_fail_nomem(x->err);
             return false;
         }
         if (!ordered) {
-            fault_race(x, (access_t){r->step, false}, (access_t){step, true}, buffer, elem,
-                       x->values[at].chunk);
+            ccl_i_exec_fault_race(x, r->step, false, (ccl_i_doing_t){step, true, buffer, elem},
+                                  x->elems[at].value.chunk);
             return false;
         }
     }
@@ -301,12 +200,12 @@ static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uin
                    ccl_i_exec_text(x, step).text);
     if (last != CCL_NONE) { /* the list serves other places */
         x->reader_pool[last].next = x->free_reader;
-        x->free_reader = x->readers[at];
+        x->free_reader = x->elems[at].readers;
     }
-    x->readers[at] = CCL_NONE;
-    x->writer[at] = step;
-    x->writer_elem[at] = e;
-    x->values[at] = value;
+    x->elems[at].readers = CCL_NONE;
+    x->elems[at].writer = step;
+    x->elems[at].writer_elem = e;
+    x->elems[at].value = value;
     return true;
 }
 
@@ -327,18 +226,18 @@ static bool add_values(exec_t *x, uint32_t step, uint32_t rank, uint8_t buffer, 
     }
     if (held.chunk == more.chunk && twice == CCL_NONE)
         return true;
-    uint32_t at = place_of(x, rank, buffer, elem);
-    if (!blame_race(x, step, buffer, elem, at, held.chunk)) {
+    uint32_t at = ccl_i_exec_place_of(x, rank, buffer, elem);
+    if (!ccl_i_exec_blame(x, step, buffer, elem, at, held.chunk)) {
         ccl_fail_nomem(x->err);
         return false;
     }
     if (held.chunk != more.chunk) {
         snprintf(text, sizeof text, "adds chunk %u to chunk %u", more.chunk, held.chunk);
-        fault_at(x, "mixed", step, held.chunk, text);
+        ccl_i_exec_fault(x, "mixed", step, held.chunk, text);
     } else {
         snprintf(text, sizeof text, "adds the contribution of rank %u to chunk %u twice", twice,
                  held.chunk);
-        fault_at(x, "twice", step, held.chunk, text);
+        ccl_i_exec_fault(x, "twice", step, held.chunk, text);
     }
     return false;
 }
@@ -368,8 +267,8 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
             snprintf(text, sizeof text,
                      "pulls %s element %u of rank %u, which has changed since "
                      "it was offered",
-                     buffer_name(buffer), off + e, rank);
-            fault_at(x, "offer", step, now.chunk, text);
+                     ccl_i_exec_buffer(buffer), off + e, rank);
+            ccl_i_exec_fault(x, "offer", step, now.chunk, text);
             return false;
         }
         if (i == 0)
@@ -419,8 +318,8 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     }
     if (ccl_primitive_sends(s->type))
         x->messages[*message_of(x, step) + e] = result;
-    if (s->type == CCL_PRIM_CPY && place_of(x, rank, s->src_buf, s->src_off + e) ==
-                                       place_of(x, rank, s->dst_buf, s->dst_off + e))
+    if (s->type == CCL_PRIM_CPY && ccl_i_exec_place_of(x, rank, s->src_buf, s->src_off + e) ==
+                                       ccl_i_exec_place_of(x, rank, s->dst_buf, s->dst_off + e))
         return true; /* in place: a copy onto itself changes nothing */
     return !ccl_i_writes_dst(s->type) || write_elem(x, step, e, s->dst_buf, s->dst_off, result);
 }
@@ -444,15 +343,9 @@ static ccl_status_t alloc_exec(exec_t *x) {
                             (unsigned long long)MAX_ACCESSES);
     }
     size_t n = x->nelems + (size_t)1;
-    x->values = malloc(n * sizeof *x->values);
-    x->writer = malloc(n * sizeof *x->writer);
-    x->writer_elem = malloc(n * sizeof *x->writer_elem);
-    x->readers = malloc(n * sizeof *x->readers);
-    if (!x->values || !x->writer || !x->writer_elem || !x->readers || !lay_out_custom(x) ||
-        !ccl_i_sums_init(&x->sums, p->nranks))
+    x->elems = malloc(n * sizeof *x->elems);
+    if (!x->elems || !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks))
         return ccl_fail_nomem(x->err);
-    memset(x->writer, 0xff, n * sizeof *x->writer);
-    memset(x->readers, 0xff, n * sizeof *x->readers);
     return CCL_OK;
 }
 
@@ -460,10 +353,7 @@ static void free_exec(exec_t *x) {
     free(x->base);
     free(x->input_map);
     free(x->input_first);
-    free(x->values);
-    free(x->writer);
-    free(x->writer_elem);
-    free(x->readers);
+    free(x->elems);
     free(x->reader_pool);
     free(x->messages);
     ccl_i_sums_fini(&x->sums);
@@ -511,24 +401,104 @@ static void run_step(exec_t *x, uint32_t step) {
         end_message(x, step);
 }
 
-static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
-    const ccl_program_t *program = x.program;
+/** Steps on the way into the cache: those behind the one at place `at` of the order. */
+static void prefetch(const exec_t *x, uint32_t at) {
+    enum { FAR = 24, NEAR = 10 };
+    if (at + FAR >= x->program->nsteps)
+        return;
+    uint32_t far = x->links->nodes[at + FAR].order, near = x->links->nodes[at + NEAR].order;
+    __builtin_prefetch(&x->program->steps[far]);
+    __builtin_prefetch(&x->links->nodes[far]);
+    const ccl_step_t *s = &x->program->steps[near];
+    bool dst = ccl_i_writes_dst(s->type);
+    uint32_t rank = x->program->tbs[x->links->nodes[near].tb].rank;
+    if (s->type != CCL_PRIM_NOP)
+        __builtin_prefetch(&x->elems[ccl_i_exec_place_of(x, rank, dst ? s->dst_buf : s->src_buf,
+                                                         dst ? s->dst_off : s->src_off)],
+                           1);
+}
+
+/** Steps from place *at of the order on, up to a fault or as many checks as are made at once. */
+static ccl_status_t run_steps(const ccl_ctx_t *ctx, exec_t *x, uint32_t *at) {
+    const ccl_program_t *program = x->program;
+    for (; *at < program->nsteps && x->verdict->valid; ++*at) {
+        if (x->checks && x->checks->n >= CCL_I_CHECKS)
+            break;
+        prefetch(x, *at);
+        run_step(x, x->links->nodes[*at].order);
+        if (x->err->status != CCL_OK)
+            return x->err->status;
+        if (!x->checks && !(*at & 0xffff)) {
+            ccl_progress_t progress = {.phase = "verify", .done = *at, .total = program->nsteps};
+            CCL_TRY(ccl_ctx_poll(ctx, &progress));
+        }
+    }
+    return CCL_OK;
+}
+
+/** One thread runs steps, another makes the checks of those before. */
+typedef struct apart {
+    exec_t *x;
+    ccl_i_checks_t lists[2];
+    uint32_t at, filled;
+    bool ordered;
+} apart_t;
+
+static ccl_status_t run_part(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    apart_t *a = user;
+    (void)worker, (void)err;
+    if (index == 0)
+        return run_steps(NULL, a->x, &a->at);
+    a->ordered = ccl_i_exec_check(a->x, &a->lists[!a->filled]);
+    return CCL_OK;
+}
+
+/** Runs all steps, where nothing is wrong. *fine_out: nothing was, and there was memory. */
+static ccl_status_t run_apart(const ccl_ctx_t *ctx, exec_t *x, bool *fine_out) {
+    apart_t a = {.x = x, .ordered = true};
+    ccl_status_t status = CCL_OK;
+    bool fine = true;
+    do {
+        a.lists[a.filled].n = 0;
+        x->checks = &a.lists[a.filled];
+        status = ccl_parallel_for(2, 2, run_part, &a, NULL);
+        fine = status == CCL_OK && x->verdict->valid && a.ordered;
+        ccl_progress_t progress = {.phase = "verify", .done = a.at, .total = x->program->nsteps};
+        status = ccl_ctx_poll(ctx, &progress);
+        a.filled = !a.filled;
+    } while (status == CCL_OK && fine && (a.at < x->program->nsteps || a.lists[!a.filled].n > 0));
+    x->checks = NULL;
+    free(a.lists[0].list);
+    free(a.lists[1].list);
+    *fine_out = fine;
+    return status;
+}
+
+/** From as many steps on, a second thread is worth its while. */
+#define APART (UINT32_C(1) << 18)
+
+/** @param apart  by two threads; *apart: it was right, else what is wrong is still to be found. */
+static ccl_status_t execute_as(const ccl_ctx_t *ctx, exec_t x, bool *apart, ccl_error_t *err) {
     ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
+    ccl_verdict_t *out = x.verdict, scratch = *out;
+    uint32_t at = 0;
     x.err = &own_err;
     ccl_status_t status = alloc_exec(&x);
     if (status != CCL_OK)
         goto end;
     fill_inputs(&x);
-    for (uint32_t i = 0; i < program->nsteps && x.verdict->valid; i++) {
-        run_step(&x, x.links->nodes[i].order);
-        if (own_err.status != CCL_OK) {
-            status = own_err.status;
+    ccl_i_order_restore(x.order);
+    if (*apart) {
+        x.verdict = &scratch;
+        status = run_apart(ctx, &x, apart);
+        if (status != CCL_OK || !*apart) {
+            ccl_error_clear(&own_err);
             goto end;
         }
-        if (!(i & 0xffff)) {
-            ccl_progress_t progress = {.phase = "verify", .done = i, .total = program->nsteps};
-            CCL_TRY_GOTO(ccl_ctx_poll(ctx, &progress), status, end);
-        }
+        *out = scratch;
+        x.verdict = out;
+    } else {
+        CCL_TRY_GOTO(run_steps(ctx, &x, &at), status, end);
     }
     if (x.verdict->valid)
         ccl_i_exec_result(&x);
@@ -539,6 +509,18 @@ end:
         ccl_fail(err, own_err.status, "%s", own_err.text);
     free_exec(&x);
     return status;
+}
+
+static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
+    uint64_t nvisited = x.order->search.nvisited;
+    bool apart = ctx && ctx->threads != 1 && x.program->nsteps >= APART;
+    if (apart) {
+        CCL_TRY(execute_as(ctx, x, &apart, err));
+        if (apart)
+            return CCL_OK;
+        x.order->search.nvisited = nvisited;
+    }
+    return execute_as(ctx, x, &apart, err);
 }
 
 /** Symbolic runs, one for each way the program may be called. */
@@ -560,8 +542,6 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     if (out_of_place)
         status = execute(ctx, x, err);
     if (status == CCL_OK && program->in_place && verdict->valid) {
-        if (out_of_place)
-            ccl_i_order_restore(&order);
         x.in_place = true;
         x.prefix = out_of_place ? "in place: " : "";
         status = execute(ctx, x, err);
@@ -569,7 +549,7 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
             verdict->fault.kind = "alias"; /* right until the buffers are one */
     }
     if (ctx && ctx->work)
-        __atomic_fetch_add(&ctx->work->visited, ccl_i_order_visited(&order), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ctx->work->visited, order.search.nvisited, __ATOMIC_RELAXED);
     ccl_i_order_fini(&order);
     return status;
 }

@@ -10,7 +10,7 @@ void ccl_i_exec_result(ccl_i_exec_t *x) {
         for (uint32_t i = 0; i < chunk->ndests && chunk->share > 0; i++) {
             uint32_t r = chunk->dests[i], elem = ccl_collective_output(x->coll, r, k);
             uint32_t at = ccl_i_exec_place(x, r, CCL_BUF_OUTPUT, elem), nlack = 0; /* was checked */
-            ccl_i_value_t got = x->values[at];
+            ccl_i_value_t got = x->elems[at].value;
             bool known = got.chunk == k && got.sum == whole;
             uint32_t lack = got.chunk == k && !known
                                 ? ccl_i_sums_lacks(&x->sums, got.sum, chunk, &nlack)
@@ -19,7 +19,7 @@ void ccl_i_exec_result(ccl_i_exec_t *x) {
                 whole = got.sum;
                 continue;
             }
-            uint32_t w = x->writer[at];
+            uint32_t w = x->elems[at].writer;
             uint32_t t = w == CCL_NONE ? CCL_NONE : x->links->nodes[w].tb;
             char where[128], what[200], more[48] = "";
             if (w == CCL_NONE)
@@ -54,9 +54,9 @@ void ccl_i_exec_orders(ccl_i_exec_t *x) {
             uint32_t sums[2];
             for (uint32_t j = 0; j < 2; j++) {
                 uint32_t r = chunk->dests[j ? i : 0];
-                sums[j] = x->values[ccl_i_exec_place(x, r, CCL_BUF_OUTPUT,
-                                                     ccl_collective_output(x->coll, r, k))]
-                              .sum;
+                sums[j] = x->elems[ccl_i_exec_place(x, r, CCL_BUF_OUTPUT,
+                                                    ccl_collective_output(x->coll, r, k))]
+                              .value.sum;
             }
             if (sums[0] == sums[1])
                 continue;

@@ -133,7 +133,7 @@ uint32_t ccl_i_dep(const ccl_program_t *program, const ccl_tb_t *tb, const ccl_s
 /* ---------------------------------------------------------------- structure (verify_links.c) */
 
 /** What the proof knows of a step, in half a cache line: searches go from step to step. */
-typedef struct ccl_i_node {
+typedef struct ccl_i_proof_step {
     uint32_t tb;     /* index into tbs */
     uint32_t sender; /* whose message a receiving step takes; else CCL_NONE */
     uint32_t dep;    /* step waited for; else CCL_NONE */
@@ -144,13 +144,13 @@ typedef struct ccl_i_node {
     uint32_t above; /* when ways are mapped: nearest step of its rank up its data's path */
     uint32_t head;  /* then: first step of the chain of messages that it ends */
     uint32_t order; /* not of this step: the one at this place of the order */
-} ccl_i_node_t;
+} ccl_i_proof_step_t;
 
 /** Which step meets which. */
 typedef struct ccl_i_links {
-    ccl_i_node_t *nodes; /* [nsteps] */
-    uint32_t *run;       /* [nsteps] at stage level: steps by block and stage, as it runs them */
-    uint32_t *place;     /* [nsteps] where in `run` a step is; both NULL: where it is in steps */
+    ccl_i_proof_step_t *nodes; /* [nsteps] */
+    uint32_t *run;   /* [nsteps] at stage level: steps by block and stage, as it runs them */
+    uint32_t *place; /* [nsteps] where in `run` a step is; both NULL: where it is in steps */
     /*
      * Of programs with switch connections: a pull adds offers[pull_first[step]] and those that
      * follow, pull_n[step] of them. sender of a pull and next of a multicast are CCL_NONE.
@@ -212,9 +212,7 @@ void ccl_i_check_executor(const ccl_program_t *program, ccl_executor_t executor,
 /* ---------------------------------------------------------------- happens-before (verify_order.c)
  */
 
-enum { CCL_I_LANES = 2 };
-
-/** Searches that go on at the same time have one each. */
+/** What a search needs, from query to query. */
 typedef struct ccl_i_search {
     uint64_t *seen; /* hash of steps that the query visited, beneath its number */
     size_t nslots, nseen;
@@ -234,38 +232,28 @@ typedef struct ccl_i_search {
 typedef struct ccl_i_order {
     const ccl_program_t *program;
     const ccl_i_links_t *links;
-    ccl_i_node_t *nodes;             /* the links' */
+    ccl_i_proof_step_t *nodes;       /* the links' */
     bool mapped;                     /* the data's ways are */
     struct ccl_i_known_order *known; /* hash of what earlier queries found */
-    ccl_i_search_t lanes[CCL_I_LANES];
+    ccl_i_search_t search;
+    bool used; /* the nodes' `order` may be no more what it was */
 } ccl_i_order_t;
 
 /** The program must not block with unlimited FIFOs. */
 ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t *links,
                               ccl_i_order_t *out, ccl_error_t *err);
 void ccl_i_order_fini(ccl_i_order_t *order);
-/** Steps of all searches. */
-uint64_t ccl_i_order_visited(const ccl_i_order_t *order);
-/** The order at its nodes' `order` again, which others may use for what they like. */
+/** The order at its nodes' `order`, which its one user may then use up. */
 void ccl_i_order_restore(ccl_i_order_t *order);
-/**
- * Whether step `a`'s access of its element a_elem is over before step `b`, later in the order,
- * accesses its element b_elem (elements counted from the step's offset).
- * @return false when out of memory.
- */
-bool ccl_i_order_before(ccl_i_order_t *order, uint32_t a, uint32_t a_elem, uint32_t b,
-                        uint32_t b_elem, bool *out);
-/** What a step does to its element `elem`. */
+/** What a step does to its element `elem`, counted from the step's offset. */
 typedef struct ccl_i_access {
     uint32_t step, elem;
 } ccl_i_access_t;
-/** The same for several at a time, once ways are mapped. @param lane  of the two steps, for nobody
-    else meanwhile */
-bool ccl_i_order_ask(const ccl_i_order_t *order, ccl_i_search_t *lane, ccl_i_access_t a,
-                     ccl_i_access_t b, bool *out);
-uint32_t ccl_i_order_lane(const ccl_i_order_t *order, uint32_t a, uint32_t b);
-/** Maps ways, if they are not. False: no memory. */
-bool ccl_i_order_map(ccl_i_order_t *order);
+/**
+ * Whether access a is over before access b, of a step later in the order.
+ * @return false when out of memory.
+ */
+bool ccl_i_order_before(ccl_i_order_t *order, ccl_i_access_t a, ccl_i_access_t b, bool *out);
 
 /** Whether blocks wait for each other for ever: a fault, with the FIFO depth that would do. */
 ccl_status_t ccl_i_check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,

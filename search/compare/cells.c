@@ -147,8 +147,10 @@ static ccl_status_t prepare_once(ccl_i_compare_t *c, const ccl_ctx_t *ctx, uint3
     r->schedule = NULL;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
+    ccl_ctx_t prover = *ctx;
+    prover.threads = c->alone ? c->threads : 1;
     if (!contender->schedule || !c->options->no_verify)
-        CCL_TRY(ccl_make_proven(ctx, r->own, r->way.granularity, c->options->lower.executor,
+        CCL_TRY(ccl_make_proven(&prover, r->own, r->way.granularity, c->options->lower.executor,
                                 contender->schedule ? CCL_CHECK : CCL_ERR_INTERNAL, err));
     r->program = r->own;
     ccl_i_compare_views(r);

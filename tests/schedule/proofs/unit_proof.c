@@ -119,7 +119,8 @@ START_TEST(test_right) {
                 p->tbs[links.nodes[a].tb].rank != p->tbs[links.nodes[b].tb].rank)
                 continue;
             for (uint32_t e = 0; e < 2; e++) {
-                ck_assert(ccl_i_order_before(&order, a, e, b, 0, &found));
+                ck_assert(ccl_i_order_before(&order, (ccl_i_access_t){a, e}, (ccl_i_access_t){b, 0},
+                                             &found));
                 ck_assert_msg(found == is_before(&c, a, e, b, 0), "%u, %u: %d", a, b, found);
                 yes += found;
                 no += !found;
@@ -155,6 +156,66 @@ START_TEST(test_few) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- by two threads */
+
+static ccl_verdict_t proof_of(const ccl_program_t *p, uint32_t threads, uint64_t *visited_out) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t verdict;
+    ccl_work_t work = {0};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ctx.work = &work;
+    ctx.threads = threads;
+    ck_assert_msg(ccl_program_verify(&ctx, p, NULL, &verdict, &err) == CCL_OK, "%s", err.text);
+    *visited_out = work.visited;
+    return verdict;
+}
+
+/* What is found, and where nothing is at what cost, is the same. @return the fault, NULL: none */
+static const char *check_alike(const ccl_program_t *p) {
+    uint64_t alone_n, two_n;
+    ccl_verdict_t alone = proof_of(p, 1, &alone_n), two = proof_of(p, 2, &two_n);
+    ck_assert_uint_gt(alone_n, 0);
+    ck_assert(alone.valid == two.valid);
+    ck_assert_uint_eq(alone.nwarnings, two.nwarnings);
+    for (uint32_t i = 0; i < alone.nwarnings; i++)
+        ck_assert_str_eq(alone.warnings[i], two.warnings[i]);
+    if (alone.valid) {
+        ck_assert_uint_eq(alone_n, two_n);
+        return NULL;
+    }
+    ck_assert_str_eq(alone.fault.kind, two.fault.kind);
+    ck_assert_str_eq(alone.fault.text, two.fault.text);
+    return alone.fault.kind;
+}
+
+START_TEST(test_apart) {
+    ccl_program_t *p = lowered("dgx-h100*16", "recursive", CCL_ALLREDUCE);
+    ck_assert_uint_ge(p->nsteps, UINT32_C(1) << 18); /* else there is one thread */
+    ck_assert_ptr_null(check_alike(p));
+    uint32_t races = 0, tried = 0;
+    for (uint32_t s = p->nsteps / 3; s < p->nsteps && tried < 4; s++) {
+        ccl_step_t *step = &p->steps[s], whole = *step;
+        if (step->dep_tb == CCL_NONE || ccl_mix64(s) % 1000)
+            continue;
+        step->dep_tb = step->dep_step = CCL_NONE; /* a race, or something else implies it */
+        const char *kind = check_alike(p);
+        races += kind && !strcmp(kind, "race");
+        tried++;
+        *step = whole;
+    }
+    ck_assert_uint_gt(races, 0);
+    for (uint32_t s = p->nsteps / 2; s < p->nsteps; s++) {
+        if (p->steps[s].type != CCL_PRIM_R)
+            continue;
+        p->steps[s].type = CCL_PRIM_RRC; /* what is there is added once more */
+        const char *kind = check_alike(p);
+        ck_assert(kind && strcmp(kind, "race") != 0);
+        break;
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- in little memory */
 
 /* Programs have millions of steps: what each of them costs is what the proof costs. */
@@ -162,7 +223,7 @@ START_TEST(test_memory) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_verdict_t verdict;
     ccl_program_t *p = lowered("dgx-h100*16", "recursive", CCL_ALLREDUCE);
-    struct rlimit before = scarce_begin(59 * (size_t)p->nsteps); /* 90 was too little once */
+    struct rlimit before = scarce_begin(48 * (size_t)p->nsteps); /* 58 was too little once */
     ccl_status_t status = ccl_program_verify(NULL, p, NULL, &verdict, &err);
     scarce_end(before);
     ck_assert_msg(status == CCL_OK && verdict.valid, "%s", err.text);
@@ -185,11 +246,13 @@ END_TEST
 
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, 64 << 10); /* what is freed is no room for what comes */
+    mallopt(M_ARENA_MAX, 1);             /* nor what threads have put aside */
     Suite *suite = suite_create("schedule.proof");
     TCase *tcase = tcase_create("proof");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_right, 0, CCL_ARRAY_LEN(CASES));
     tcase_add_test(tcase, test_few);
+    tcase_add_test(tcase, test_apart);
     if (SCARCE_MEMORY) {
         tcase_add_test(tcase, test_memory);
         tcase_add_test(tcase, test_memory_of_transfers);
