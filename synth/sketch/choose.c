@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Reductions that are lowered. */
-enum { FINALISTS = 6 };
+enum { FINALISTS = 6, ALIKE_FINALISTS = 2 };
 
 /* Of estimates from the i-th on. */
 static double next_limit(const ccl_i_candidates_t *all, size_t i, double within) {
@@ -166,10 +166,16 @@ static ccl_status_t lowered_time(const ccl_i_sketch_race_t *race, const ccl_i_ca
     return status;
 }
 
+/* Whether two differ in their cuts only: then lowering does much the same to both. */
+static bool differ_in_cuts(const ccl_i_candidate_t *a, const ccl_i_candidate_t *b) {
+    return a->mix == b->mix && a->channels == b->channels && a->apart == b->apart &&
+           memcmp(a->shapes, b->shapes, sizeof a->shapes) == 0;
+}
+
 /*
  * Lowering also runs reductions part by part, in steps, over more channels, and what gains most by
  * that is not what was fastest before. Of those that are nearly so in either order, by turns, what
- * is faster once lowered is it.
+ * is faster once lowered is it. Of a small cluster's long runs two of the same in other cuts do.
  */
 static ccl_status_t decide(ccl_i_sketch_race_t *race, ccl_error_t *err) {
     const ccl_i_candidate_t *c = race->all.items;
@@ -187,9 +193,13 @@ static ccl_status_t decide(ccl_i_sketch_race_t *race, ccl_error_t *err) {
         for (uint32_t i = 0; i < race->n; i++) {
             bool in = !c[i].late && !(c[i].flow_bytes > 0) &&
                       c[i].order_s[k] <= best_s[k] * ccl_i_sketch_policy.finalists_within;
+            int alike = 0;
 
-            for (int t = 0; t < n; t++)
+            for (int t = 0; t < n; t++) {
                 in &= tried[t] != i;
+                alike += differ_in_cuts(&c[tried[t]], &c[i]);
+            }
+            in &= alike < ALIKE_FINALISTS || !ccl_i_sketch_is_long(race, &c[i]);
             if (in && (next == CCL_NONE || c[i].order_s[k] < c[next].order_s[k]))
                 next = i;
         }

@@ -22,6 +22,12 @@ typedef struct ccl_i_sketch_policy {
     double flow_climb;  /* and get up to as many while that gains */
     double all_orders, two_orders; /* sends up to which reductions are simulated in four orders, in
                                       two */
+    uint32_t small;                /* GPUs up to which the following keep work in proportion: */
+    double small_long; /* primitives from which a run is a long one: reductions are simulated in two
+                          orders at most, and what is slower than `within` is given up */
+    double small_behind; /* times the other order's fastest: long runs of a slower order are none */
+    double small_fine, small_flow; /* transfers for each pair of GPUs, of variants and of pieces
+                                      that flow */
     double lowered;     /* sends up to which reductions are lowered to choose between them */
     double trees_alone; /* transfers from which steps of equal trees do not tell candidates apart */
     uint32_t counted;   /* candidates whose thread blocks are counted */
@@ -53,11 +59,13 @@ typedef struct ccl_i_sketch_race {
     uint32_t fastest; /* of all so far */
     double fastest_s;
     ccl_i_costs_t costs;
-    double transfers; /* of all that are simulated */
-    double least_s;   /* the busiest link's time under the best shares of all mixes */
-    double within;    /* times the fastest: no choice looks at what is slower */
-    double best_s[3]; /* as ccl_i_sketch_find_best(), before the round */
-    double keep_s;    /* what a climb compares with; 0: nothing */
+    double transfers;   /* of all that are simulated */
+    double least_s;     /* the busiest link's time under the best shares of all mixes */
+    double within;      /* times the fastest: no choice looks at what is slower */
+    double best_s[3];   /* as ccl_i_sketch_find_best(), before the round */
+    double long_within; /* the same of small clusters' long runs */
+    double least_slice; /* bytes of the transport that has the smallest */
+    double keep_s;      /* what a climb compares with; 0: nothing */
 } ccl_i_sketch_race_t;
 
 static inline bool ccl_i_sketch_reduces(const ccl_i_sketch_race_t *race) {
@@ -69,6 +77,19 @@ static inline bool ccl_i_sketch_enough(const ccl_i_sketch_race_t *race) {
 
 /* What follows from the run; who races and on what is set. */
 void ccl_i_sketch_race_init(ccl_i_sketch_race_t *race, const ccl_i_sketch_run_t *run);
+/* Whether work is kept in proportion to the cluster. */
+static inline bool ccl_i_sketch_small(const ccl_i_sketch_race_t *race) {
+    return race->space->topo->nranks <= ccl_i_sketch_policy.small;
+}
+/* Transfers that a limit for each pair of GPUs allows, of small clusters at most `most`. */
+static inline double ccl_i_sketch_of_pairs(const ccl_i_sketch_race_t *race, double of_pair,
+                                           double most) {
+    double n = race->space->topo->nranks;
+
+    return ccl_i_sketch_small(race) && of_pair * n * n < most ? of_pair * n * n : most;
+}
+/* Whether the cluster is small and a candidate's run long. */
+bool ccl_i_sketch_is_long(const ccl_i_sketch_race_t *race, const ccl_i_candidate_t *c);
 /* Sends of a schedule over all micro-batches. */
 double ccl_i_sketch_sends(const ccl_i_sketch_race_t *race, const ccl_schedule_t *schedule);
 /* Of the first n. @param best_s  the least in its own order, in the mirrored one, in any */

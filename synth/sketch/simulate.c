@@ -2,6 +2,7 @@
 #include "synth/sketch/choose.h"
 
 #include <math.h>
+#include <string.h>
 
 const ccl_i_sketch_policy_t ccl_i_sketch_policy = {.simulated = 1.2e6,
                                                    .piped = 2e4,
@@ -11,6 +12,11 @@ const ccl_i_sketch_policy_t ccl_i_sketch_policy = {.simulated = 1.2e6,
                                                    .flow_climb = 4e5,
                                                    .all_orders = 4e4,
                                                    .two_orders = 2e5,
+                                                   .small = 8,
+                                                   .small_long = 1e4,
+                                                   .small_behind = 1.25,
+                                                   .small_fine = 300,
+                                                   .small_flow = 300,
                                                    .lowered = 1e5,
                                                    .trees_alone = 5e3,
                                                    .counted = 12,
@@ -21,13 +27,38 @@ const ccl_i_sketch_policy_t ccl_i_sketch_policy = {.simulated = 1.2e6,
                                                    .flow_load = 1.05,
                                                    .finalists_within = 1.1};
 
+/* Primitives: micro-batches of transfers, or slices that transports cut them into. */
+bool ccl_i_sketch_is_long(const ccl_i_sketch_race_t *race, const ccl_i_candidate_t *c) {
+    double bytes = race->costs.chunk_bytes / c->parts;
+    double primitives =
+        c->transfers * fmax(bytes / race->space->piece_bytes, bytes / race->least_slice);
+
+    return ccl_i_sketch_small(race) &&
+           fmax(primitives, c->transfers) > ccl_i_sketch_policy.small_long;
+}
+
+/** An order to simulate a candidate in. */
+typedef struct trial {
+    ccl_order_t order;
+    ccl_order_flow_t flow;
+    int of;         /* which of race->best_s is its own */
+    bool is_long;   /* the cluster is small, and its run long */
+    double below_s; /* a longer time is not wanted; INFINITY: any is */
+} trial_t;
+
+/* Time beyond which no choice looks at it; 0: none. */
+static double give_up_s(const ccl_i_sketch_race_t *race, const trial_t *trial) {
+    double within = trial->is_long ? race->long_within : race->within;
+    double most_s = fmax(within * race->best_s[trial->of], race->keep_s) * (1 + 1e-9);
+
+    most_s = fmin(most_s, trial->below_s);
+    return isfinite(most_s) ? most_s : 0;
+}
+
 /* At task level, a block for each connection; INFINITY where no choice looks at it. */
 static ccl_status_t simulate(const ccl_i_sketch_race_t *race, const ccl_i_racer_t *with,
-                             const ccl_schedule_t *schedule, ccl_order_t order,
-                             ccl_order_flow_t flow, double *time_s, ccl_error_t *err) {
-    const int k = order == CCL_ORDER_STEP || !ccl_i_sketch_reduces(race) ? 2
-                  : flow >= CCL_ORDER_FLOW_REVERSED                      ? 1
-                                                                         : 0; /* of race->best_s */
+                             const ccl_schedule_t *schedule, const trial_t *trial, double *time_s,
+                             ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_schedule_t *ordered = NULL;
@@ -37,8 +68,8 @@ static ccl_status_t simulate(const ccl_i_sketch_race_t *race, const ccl_i_racer_
 
     wish.topo = race->space->topo;
     wish.routes = with->routes;
-    wish.order = order;
-    wish.flow = flow;
+    wish.order = trial->order;
+    wish.flow = trial->flow;
     ccl_status_t status = ccl_schedule_order(with->ctx, schedule, &wish, &ordered, NULL, NULL, err);
 
     lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
@@ -46,8 +77,7 @@ static ccl_status_t simulate(const ccl_i_sketch_race_t *race, const ccl_i_racer_
     lower.routes = with->routes;
     lower.size_bytes = sim.size_bytes = race->size_bytes;
     sim.estimate = true;
-    if (isfinite(race->best_s[k]))
-        sim.give_up_s = fmax(race->within * race->best_s[k], race->keep_s) * (1 + 1e-9);
+    sim.give_up_s = give_up_s(race, trial);
     if (status == CCL_OK)
         status = ccl_lower(with->ctx, ordered, &lower, &program, err);
     if (status == CCL_OK)
@@ -68,6 +98,18 @@ double ccl_i_sketch_sends(const ccl_i_sketch_race_t *race, const ccl_schedule_t 
            ccl_lower_batches(schedule, race->space->topo, "Simple", race->size_bytes, &bytes);
 }
 
+/* How many orders reductions are simulated in. */
+static int orders_of(double sends, bool is_long, bool sums) {
+    if (sends <= ccl_i_sketch_policy.all_orders && !is_long)
+        return 4;
+    return sends <= ccl_i_sketch_policy.two_orders || !sums ? 2 : 1;
+}
+
+/* Whether an order has fallen so far behind the other one that no candidate will win by it. */
+static bool is_behind(const ccl_i_sketch_race_t *race, bool turned) {
+    return race->best_s[turned] > ccl_i_sketch_policy.small_behind * race->best_s[!turned];
+}
+
 /*
  * Candidates are compared in one order: HPDS's in which nothing stands in the sub-pipeline of what
  * it waits for, of reductions mirrored. Of the orders that lowering tries for the winner it is the
@@ -82,24 +124,24 @@ static ccl_status_t time_of(const ccl_i_sketch_race_t *race, const ccl_i_racer_t
                                               CCL_ORDER_FLOW_REVERSED, CCL_ORDER_FLOW_YES};
     const bool flows = c->flow_bytes > 0;
     const bool sums = ccl_schedule_reduces(schedule); /* not in a Gather */
-    double sends;
+    trial_t trial = {flows ? CCL_ORDER_STEP : CCL_ORDER_HPDS, CCL_ORDER_FLOW_NO, 2,
+                     ccl_i_sketch_is_long(race, c), INFINITY};
     int n;
 
     c->order_s[0] = c->order_s[1] = INFINITY;
     if (flows || !ccl_i_sketch_reduces(race))
-        return simulate(race, with, schedule, flows ? CCL_ORDER_STEP : CCL_ORDER_HPDS,
-                        CCL_ORDER_FLOW_NO, &c->time_s, err);
-    sends = ccl_i_sketch_sends(race, schedule);
-    n = sends <= ccl_i_sketch_policy.all_orders            ? 4
-        : sends <= ccl_i_sketch_policy.two_orders || !sums ? 2
-                                                           : 1;
+        return simulate(race, with, schedule, &trial, &c->time_s, err);
+    n = orders_of(ccl_i_sketch_sends(race, schedule), trial.is_long, sums);
     for (int i = 0; i < n; i++) {
         bool turned = orders[i] >= CCL_ORDER_FLOW_REVERSED;
         double s;
 
-        if (turned && !sums)
+        if ((turned && !sums) || (n > 1 && trial.is_long && is_behind(race, turned)))
             continue;
-        CCL_TRY(simulate(race, with, schedule, CCL_ORDER_HPDS, orders[i], &s, err));
+        trial.flow = orders[i];
+        trial.of = turned;
+        trial.below_s = c->order_s[turned];
+        CCL_TRY(simulate(race, with, schedule, &trial, &s, err));
         c->order_s[turned] = fmin(c->order_s[turned], s);
     }
     c->time_s = fmin(c->order_s[0], c->order_s[1]);
@@ -199,6 +241,14 @@ ccl_status_t ccl_i_sketch_race_from(ccl_i_sketch_race_t *race, uint32_t first, c
 void ccl_i_sketch_race_init(ccl_i_sketch_race_t *race, const ccl_i_sketch_run_t *run) {
     const ccl_collective_t *want = race->want;
 
+    race->least_slice = INFINITY;
+    for (uint32_t t = 0; t < race->space->topo->ntransports; t++) {
+        const ccl_transport_spec_t *spec = &race->space->topo->transports[t];
+
+        if (!spec->protocol || strcmp(spec->protocol, "Simple") == 0)
+            race->least_slice = fmin(race->least_slice, spec->value.slice_bytes);
+    }
+    race->long_within = 1 + run->within;
     race->within = fmax(ccl_i_sketch_policy.fine_within, 1 + run->within);
     race->costs.size_bytes = run->size_bytes;
     race->costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);

@@ -27,6 +27,11 @@ static ccl_status_t add_made(ccl_i_sketch_race_t *race, ccl_i_variant_t as, how_
     if (as.mix->given)
         return CCL_OK; /* as it was given */
     ok = ccl_i_candidates_add(&one, race->space, race->sketches, &race->costs, as);
+    if (how != FLOWS && one.n &&
+        one.items[0].transfers >
+            fmax(race->all.items[race->fastest].transfers,
+                 ccl_i_sketch_of_pairs(race, ccl_i_sketch_policy.small_fine, INFINITY)))
+        one.n = 0;
     for (uint32_t i = 0; ok && one.n && i < race->n; i++) {
         const ccl_i_candidate_t *c = &race->all.items[i];
 
@@ -248,9 +253,11 @@ static ccl_status_t add_flow(ccl_i_sketch_race_t *race, const ccl_i_mix_t *mix, 
                              ccl_error_t *err) {
     const uint32_t own = ccl_i_candidate_parts(race->space, race->sketches, mix);
     const double transfers = race->costs.ways * mix->transfers / mix->parts * own;
+    const double most =
+        ccl_i_sketch_of_pairs(race, ccl_i_sketch_policy.small_flow, ccl_i_sketch_policy.flow);
     uint32_t cuts = 1;
 
-    while (2 * cuts <= CCL_I_SKETCH_CUTS && 2 * cuts * transfers <= ccl_i_sketch_policy.flow)
+    while (2 * cuts <= CCL_I_SKETCH_CUTS && 2 * cuts * transfers <= most)
         cuts *= 2;
     if (cuts * transfers > ccl_i_sketch_policy.flow)
         return CCL_OK;
@@ -284,12 +291,15 @@ static const ccl_i_mix_t *next_balanced(const ccl_i_sketch_race_t *race,
 
 /* In twice as many pieces, or half, as long as that gains. */
 static ccl_status_t climb_flow(ccl_i_sketch_race_t *race, bool up, ccl_error_t *err) {
+    const double most = ccl_i_sketch_of_pairs(race, 2 * ccl_i_sketch_policy.small_flow,
+                                              ccl_i_sketch_policy.flow_climb);
+
     for (double before_s = INFINITY; race->fastest_s < before_s * (1 - CCL_I_SKETCH_CUT_GAIN);) {
         const ccl_i_candidate_t c = race->all.items[race->fastest];
         const uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
 
         if (!(c.flow_bytes > 0) || cuts < 1 || cuts > CCL_I_SKETCH_CUTS ||
-            (up && 2 * c.transfers > ccl_i_sketch_policy.flow_climb) || ccl_i_sketch_enough(race))
+            (up && 2 * c.transfers > most) || ccl_i_sketch_enough(race))
             break;
         before_s = race->fastest_s;
         race->transfers -= fmin(race->transfers, 2 * c.transfers); /* beside the others */
