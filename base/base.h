@@ -191,11 +191,11 @@ void ccl_arena_fini(ccl_arena_t *arena); /**< a zeroed arena is fine */
 void *ccl_arena_alloc(ccl_arena_t *arena, size_t count, size_t size);
 char *ccl_arena_strdup(ccl_arena_t *arena, const char *text);
 
-/**
- * Make room for `need` elements in a malloc'ed array, doubling its capacity.
+/** Asks for large pages where an array has millions of elements. Only speed depends on it. */
+void ccl_memory_large(void *memory, size_t bytes);
+/** Make room for `need` elements in a malloc'ed array, doubling its capacity.
  * @param array  address of the pointer (void * of an element pointer). New elements are zeroed.
- * @return false when out of memory (array unchanged).
- */
+ * @return false when out of memory (array unchanged). */
 bool ccl_grow(void *array, size_t *capacity, size_t need, size_t elem_size);
 
 /** Growing text buffer. Zero-initialise; free with ccl_text_fini. Sticky out-of-memory flag. */

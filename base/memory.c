@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 struct ccl_arena_block {
     struct ccl_arena_block *next;
@@ -15,6 +18,20 @@ enum { ARENA_ALIGN = 16 };
 #define ARENA_MOST_BYTES ((size_t)1 << 20)
 #define ARENA_HEADER_BYTES                                                                         \
     ((sizeof(struct ccl_arena_block) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN)
+
+/* Pages of 2 MB: accesses all over an array need the page table less, and there are fewer faults.
+ */
+void ccl_memory_large(void *memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = (uintptr_t)2 << 20;
+    uintptr_t from = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)memory + bytes) / page * page;
+    if (memory && bytes >= 4 * page && from < to)
+        (void)madvise((void *)from, to - from, MADV_HUGEPAGE); /* without it all goes on */
+#else
+    (void)memory, (void)bytes;
+#endif
+}
 
 void ccl_arena_init(ccl_arena_t *arena) {
     *arena = (ccl_arena_t){0};
@@ -38,6 +55,7 @@ static struct ccl_arena_block *block_create(size_t cap_bytes) {
     struct ccl_arena_block *block = calloc(1, ARENA_HEADER_BYTES + cap_bytes);
     if (!block)
         return NULL;
+    ccl_memory_large(block, ARENA_HEADER_BYTES + cap_bytes);
     block->cap_bytes = cap_bytes;
     block->data = (char *)block + ARENA_HEADER_BYTES;
     return block;

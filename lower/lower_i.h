@@ -27,22 +27,37 @@
 
 #include "lower/lower.h"
 
-/** A place in a rank's buffers. Packed: there are millions of operations, of two places each. */
-typedef struct __attribute__((packed)) ccl_i_loc {
+/** A place in a rank's buffers. */
+typedef struct ccl_i_loc {
     uint32_t off; /* CCL_NONE: none */
     uint8_t buf;  /* ccl_buffer_t */
 } ccl_i_loc_t;
 
-/** Operation 2 t is the send of transfer t, 2 t + 1 its receive (t in sorted order). What emission
-   does not need stands in arrays of its own, which end before the program begins to grow. */
-typedef struct ccl_i_op {
+/** Operation 2 t is the send of transfer t, 2 t + 1 its receive (t in sorted order). Packed: there
+   are millions. What emission does not need stands in arrays of its own, which end before the
+   program begins to grow. */
+typedef struct __attribute__((packed)) ccl_i_op {
     uint32_t block; /* of its rank, program-wide */
     uint32_t item;  /* in its block; at emission its step there */
-    ccl_i_loc_t src, dst;
-    uint8_t readers; /* receives: operations that read the value before it is replaced; 2: or more
-                      */
-    uint8_t kept;    /* receives: a destination ends with this value */
+    uint32_t src_off, dst_off;
+    uint8_t src_buf : 2, dst_buf : 2;
+    uint8_t readers : 2; /* receives: operations that read the value before it is replaced; 2: or
+                            more */
+    uint8_t kept : 1;    /* receives: a destination ends with this value */
 } ccl_i_op_t;
+
+static inline ccl_i_loc_t ccl_i_op_src(const ccl_i_op_t *op) {
+    return (ccl_i_loc_t){op->src_off, op->src_buf};
+}
+static inline ccl_i_loc_t ccl_i_op_dst(const ccl_i_op_t *op) {
+    return (ccl_i_loc_t){op->dst_off, op->dst_buf};
+}
+static inline void ccl_i_op_place(ccl_i_op_t *op, ccl_i_loc_t src, ccl_i_loc_t dst) {
+    op->src_off = src.off;
+    op->src_buf = src.buf & 3u;
+    op->dst_off = dst.off;
+    op->dst_buf = dst.buf & 3u;
+}
 
 /** What an operation waits for: deps[first_dep ..]. */
 typedef struct ccl_i_waits {

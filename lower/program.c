@@ -226,6 +226,9 @@ static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
         e->nsteps += step;
     }
     e->first_dep[blocks->nitems] = (uint32_t)e->ndeps;
+    uint32_t *deps =
+        realloc(e->deps, (e->ndeps + 1) * sizeof *deps); /* the program needs the room */
+    e->deps = deps ? deps : e->deps;
     return CCL_OK;
 }
 
@@ -246,19 +249,19 @@ static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
     ccl_i_loc_t src, dst;
     if (item->recv == CCL_NONE) {
         s.type = CCL_PRIM_S;
-        src = dst = resolve(l, item->send, l->ops[item->send].src);
+        src = dst = resolve(l, item->send, ccl_i_op_src(&l->ops[item->send]));
     } else {
         const ccl_i_op_t *op = &l->ops[item->recv];
         bool reduce = l->transfers[item->recv / 2].reduce, send = item->send != CCL_NONE;
         if (reduce && send && op->readers == 1 && !op->kept) {
             s.type = CCL_PRIM_RRS; /* no other step reads the result: it is not written */
-            src = dst = resolve(l, item->recv, op->src);
+            src = dst = resolve(l, item->recv, ccl_i_op_src(op));
         } else {
             s.type = reduce ? send ? CCL_PRIM_RRCS : CCL_PRIM_RRC
                      : send ? CCL_PRIM_RCS
                             : CCL_PRIM_R;
-            dst = resolve(l, item->recv, op->dst);
-            src = reduce ? resolve(l, item->recv, op->src) : dst;
+            dst = resolve(l, item->recv, ccl_i_op_dst(op));
+            src = reduce ? resolve(l, item->recv, ccl_i_op_src(op)) : dst;
         }
     }
     s.src_buf = src.buf;
@@ -275,8 +278,8 @@ static void place_scratch(ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks) {
         const ccl_i_item_t *item = &blocks->items[i];
         ccl_step_t s = primitive(l, item);
         ccl_i_op_t *op = &l->ops[item->recv != CCL_NONE ? item->recv : item->send];
-        op->src = (ccl_i_loc_t){s.src_off, s.src_buf};
-        op->dst = (ccl_i_loc_t){s.dst_off, s.dst_buf};
+        ccl_i_op_place(op, (ccl_i_loc_t){s.src_off, s.src_buf},
+                       (ccl_i_loc_t){s.dst_off, s.dst_buf});
     }
     if (l->coll->kind == CCL_CUSTOM)
         return;
@@ -307,7 +310,7 @@ static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < blocks->nitems; i++) {
         if (blocks->items[i].send != CCL_NONE && blocks->items[i].recv == CCL_NONE)
-            resolve(l, blocks->items[i].send, l->ops[blocks->items[i].send].src);
+            resolve(l, blocks->items[i].send, ccl_i_op_src(&l->ops[blocks->items[i].send]));
     }
     for (uint32_t i = 0; i < blocks->nitems; i++)
         e->prims[i] = primitive(l, &blocks->items[i]);

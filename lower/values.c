@@ -74,6 +74,8 @@ static ccl_status_t sorter_init(sorter_t *s, size_t n, ccl_error_t *err) {
     s->keys_tmp = malloc(n * sizeof *s->keys_tmp);
     s->items = malloc(n * sizeof *s->items);
     s->items_tmp = malloc(n * sizeof *s->items_tmp);
+    ccl_memory_large(s->keys, n * sizeof *s->keys);
+    ccl_memory_large(s->keys_tmp, n * sizeof *s->keys_tmp);
     return s->keys && s->keys_tmp && s->items && s->items_tmp ? CCL_OK : ccl_fail_nomem(err);
 }
 
@@ -266,7 +268,8 @@ static bool same_loc(ccl_i_loc_t a, ccl_i_loc_t b) {
 }
 
 static void add_reader(ccl_i_lowering_t *l, uint32_t op) {
-    l->ops[op].readers += l->ops[op].readers < 2;
+    if (l->ops[op].readers < 2)
+        l->ops[op].readers++;
 }
 
 static ccl_status_t add_dep(ccl_i_lowering_t *l, uint32_t op, uint32_t on, ccl_error_t *err) {
@@ -285,7 +288,7 @@ static ccl_status_t walk_send(ccl_i_lowering_t *l, walk_t *w, uint32_t id, reads
         return ccl_fail(err, CCL_ERR_INPUT,
                         "rank %u sends chunk %u to rank %u at step %u before it has it", t->src,
                         t->chunk, t->dst, t->step);
-    op->src = op->dst = w->now;
+    ccl_i_op_place(op, w->now, w->now);
     if (w->last_write != CCL_NONE) {
         CCL_TRY(add_dep(l, id, w->last_write, err));
         add_reader(l, w->last_write);
@@ -312,7 +315,6 @@ static ccl_status_t walk_receive(ccl_i_lowering_t *l, walk_t *w, uint32_t id, bo
             return ccl_fail(err, CCL_ERR_INPUT,
                             "rank %u reduces chunk %u at step %u into nothing: it holds none",
                             t->dst, t->chunk, t->step);
-        op->src = w->now;
         if (w->last_write != CCL_NONE)
             add_reader(l, w->last_write);
     }
@@ -323,9 +325,7 @@ static ccl_status_t walk_receive(ccl_i_lowering_t *l, walk_t *w, uint32_t id, bo
     } else if (!reads->len && w->last_write != CCL_NONE)
         CCL_TRY(add_dep(l, id, w->last_write, err));
     reads->len = 0;
-    op->dst = w->home;
-    if (!t->reduce)
-        op->src = op->dst;
+    ccl_i_op_place(op, t->reduce ? w->now : w->home, w->home);
     w->now = w->home;
     w->last_write = id;
     return CCL_OK;
@@ -462,6 +462,7 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     l->ops = ccl_arena_alloc(&l->arena, n + 1, sizeof *l->ops);
     l->waits = malloc((n + 1) * sizeof *l->waits);
     l->scratch_off = malloc((l->nhistories + (size_t)1) * sizeof(uint32_t));
+    ccl_memory_large(l->waits, (n + 1) * sizeof *l->waits);
     complete = calloc(l->ntransfers ? l->ntransfers : 1, 1);
     if (!l->ops || !l->waits || !l->scratch_off || !complete) {
         status = ccl_fail_nomem(err);

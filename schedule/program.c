@@ -137,6 +137,7 @@ void ccl_program_builder_reserve(ccl_program_builder_t *b, size_t ntbs, size_t n
     if (b->nomem || nsteps <= b->steps_cap || nsteps > CCL_I_MAX_TRANSFERS)
         return;
     ccl_step_t *steps = realloc(b->steps, nsteps * sizeof *steps); /* no more than it takes */
+    ccl_memory_large(steps, nsteps * sizeof *steps);
     b->nomem = !steps;
     b->steps = steps ? steps : b->steps;
     b->steps_cap = steps ? nsteps : b->steps_cap;

@@ -505,6 +505,7 @@ ccl_status_t ccl_i_links_init(const ccl_program_t *program, ccl_granularity_t gr
         return CCL_OK;
     size_t bytes = (p->nsteps ? p->nsteps : 1) * sizeof(uint32_t);
     out->nodes = aligned_alloc(64, ((size_t)p->nsteps / 2 + 1) * 64); /* two to a cache line */
+    ccl_memory_large(out->nodes, (size_t)p->nsteps * sizeof *out->nodes);
     if (p->ngroups > 0) {
         out->pull_first = malloc(bytes);
         out->pull_n = calloc(1, bytes);

@@ -344,6 +344,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
     }
     size_t n = x->nelems + (size_t)1;
     x->elems = malloc(n * sizeof *x->elems);
+    ccl_memory_large(x->elems, n * sizeof *x->elems);
     if (!x->elems || !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks))
         return ccl_fail_nomem(x->err);
     return CCL_OK;
