@@ -59,6 +59,7 @@ typedef struct ccl_i_compare {
     uint32_t threads;
     atomic_uint *running; /* [2 threads] the cell that a worker is at, CCL_NONE: none */
     uint32_t making;      /* contenders, now; under the lock */
+    bool bounded;         /* out->bound_s is there */
     bool alone;           /* large programs are made by the first worker, one after the other */
     uint32_t next_alone;  /* of these, into group */
     atomic_uint next;     /* of the others */
@@ -87,6 +88,10 @@ bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from);
 bool ccl_i_compare_by_size(const ccl_i_compare_t *c, uint32_t contender);
 /** Does each contender of the group go from beginning to end (large.c)? */
 bool ccl_i_compare_is_large(ccl_i_compare_t *c);
+/** May bounds come while large contenders are made? Nobody asks for them before the end. */
+bool ccl_i_compare_bounds_later(const ccl_i_compare_t *c);
+/** The sizes' bounds, if they are not there. */
+ccl_status_t ccl_i_compare_bound(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_error_t *err);
 /** They do. */
 ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err);
 /** Sizes at which somebody is within the gap of the bound: who is in the group does not run there.

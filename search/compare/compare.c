@@ -412,12 +412,15 @@ static ccl_status_t gather_warnings(ccl_i_compare_t *c, ccl_error_t *err) {
     return nomem ? ccl_fail_nomem(err) : CCL_OK;
 }
 
-static ccl_status_t bound_sizes(ccl_i_compare_t *c, ccl_error_t *err) {
+ccl_status_t ccl_i_compare_bound(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_error_t *err) {
     ccl_bound_t bound;
-    CCL_TRY(ccl_bound(c->ctx, c->topo, c->want, NULL, &bound, err));
+    if (c->bounded)
+        return CCL_OK;
+    CCL_TRY(ccl_bound(ctx, c->topo, c->want, NULL, &bound, err));
     for (uint32_t s = 0; s < c->out->nsizes; s++)
         c->out->bound_s[s] = ccl_bound_time_s(&bound, c->out->sizes_bytes[s]);
     ccl_bound_fini(&bound);
+    c->bounded = true;
     return CCL_OK;
 }
 
@@ -534,13 +537,15 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     ccl_arena_init(&c.out->arena);
     CCL_TRY_GOTO(allocate(&c, err), status, end);
-    CCL_TRY_GOTO(bound_sizes(&c, err), status, end);
+    if (!ccl_i_compare_bounds_later(&c))
+        CCL_TRY_GOTO(ccl_i_compare_bound(&c, ctx, err), status, end);
     for (uint32_t i = 0; i < nc; i++)
         c.ready[i].way = ccl_i_compare_way(&c, i);
     for (uint32_t k = 0; k < ns; k++)
         c.out->winner[k] = c.best_of[k] = CCL_NONE;
     CCL_TRY_GOTO(look_up(&c, err), status, end);
     CCL_TRY_GOTO(run_all(&c, threads, err), status, end);
+    CCL_TRY_GOTO(ccl_i_compare_bound(&c, ctx, err), status, end);
     if (too_little(c.out)) {
         status = ccl_fail_nomem(err);
         goto end;

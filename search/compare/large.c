@@ -7,6 +7,10 @@
 #include "search/compare/cells.h"
 #include "search/compare/shared.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 /* From as many ranks on, programs have millions of steps. */
 static const uint32_t ALONE = 400;
 
@@ -15,6 +19,11 @@ bool ccl_i_compare_is_large(ccl_i_compare_t *c) {
     for (uint32_t k = 0; k < c->ngroup; k++) /* these hold a program at a time, and search long */
         c->alone = c->alone && !ccl_i_compare_by_size(c, c->group[k]);
     return c->alone || (c->topo->nranks >= CCL_I_COMPARE_LARGE && c->ngroup > c->threads);
+}
+
+bool ccl_i_compare_bounds_later(const ccl_i_compare_t *c) {
+    return c->threads > 1 && c->topo->nranks >= ALONE && !(c->options->gap > 0) &&
+           !c->options->notebook;
 }
 
 /* Is its program made of a schedule here, once for all sizes? Then it may be large. */
@@ -42,6 +51,9 @@ static ccl_status_t simulate_size(uint32_t index, uint32_t worker, void *user, c
 static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t worker,
                             uint32_t threads, ccl_error_t *err) {
     sizes_t sizes = {c, contender, worker};
+#ifdef __GLIBC__
+    malloc_trim(0); /* what contenders before had in small pieces */
+#endif
     CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
     CCL_TRY(ccl_parallel_for(c->options->nsizes, threads, simulate_size, &sizes, err));
     ccl_i_compare_release(c, contender);
@@ -73,6 +85,10 @@ static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_
     ccl_i_compare_t *c = user;
     if (worker == 0)
         CCL_TRY(run_alone(c, err));
+    if (worker == 1) {
+        ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+        CCL_TRY(ccl_i_compare_bound(c, &ctx, err));
+    }
     CCL_TRY(run_others(c, worker, err));
     atomic_store(&c->ended[worker], true);
     return CCL_OK;
