@@ -145,7 +145,7 @@ static ccl_status_t climb(ccl_i_sketch_race_t *race, uint32_t now, bool up, ccl_
         uint32_t done = race->n, cuts = up ? 2 * c.cuts : c.cuts / 2;
 
         missed = c.time_s > before_s * (1 - CCL_I_SKETCH_CUT_GAIN) ? missed + 1 : 0;
-        if (missed > (c.transfers <= ccl_i_sketch_policy.cheap))
+        if (missed > (c.transfers <= ccl_i_sketch_policy.cheap && !ccl_i_sketch_is_long(race, &c)))
             break;
         before_s = fmin(before_s, c.time_s);
         if (cuts && cuts <= CCL_I_SKETCH_CUTS &&
