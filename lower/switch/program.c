@@ -35,10 +35,20 @@ static uint32_t find(uint32_t *parent, uint32_t x) {
    all of 72 GPUs would take longer with them than the links with the data. */
 #define MOST_SINGLES 8u
 
-/* Offers of a rank on a channel are one end, its takes another. */
+/*
+ * Offers of a rank on a channel are one end, its takes another. Of a schedule that is pipelined by
+ * pieces, in a domain of many GPUs, the offers of two channels take turns in one block: the second
+ * channel's pulls begin later and stay behind, so that links are busy with the ones while the
+ * others' blocks wait for latency. Were they of two blocks, both would wait at the same time, piece
+ * after piece.
+ */
 static uint32_t end_of(blocks_t *b, const ccl_i_swop_t *op, uint32_t channel) {
-    uint32_t peer =
-        op->shared ? CCL_PEER_MEMBER | ccl_peer_rank(op->peer) / MOST_SINGLES : op->peer;
+    const ccl_schedule_t *s = b->w->schedule;
+    bool in_turn = op->shared && op->sends && s->piece_bytes > 0 &&
+                   s->groups[s->transfers[op->transfer].src & ~CCL_PEER_GROUP].n > MOST_SINGLES;
+    uint32_t singles = in_turn ? MOST_SINGLES / 2 : MOST_SINGLES;
+    uint32_t peer = op->shared ? CCL_PEER_MEMBER | ccl_peer_rank(op->peer) / singles : op->peer;
+    channel = in_turn ? channel / 2 : channel;
     uint64_t key = ccl_mix64((uint64_t)op->rank << 32 | peer) + (channel << 1 | op->sends);
     for (size_t at = (size_t)ccl_mix64(key);; at++) {
         end_t *e = &b->table[at & (b->nslots - 1)];

@@ -120,6 +120,9 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                    how->channels == 1 ? "" : "s");
     if (with->cluster->nservers > 1)
         ccl_origin_add((*out)->origin, "between servers %s", between[how->between]);
+    (*out)->piece_bytes = how->piece_bytes;
+    if (how->piece_bytes > 0)
+        ccl_origin_add((*out)->origin, "pieces of %.0f KB", how->piece_bytes / 1024);
     return CCL_OK;
 }
 
@@ -175,6 +178,26 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
     }
 }
 
+/*
+ * Over several servers: the best, in pieces. A part costs every GPU a step for each root, a piece
+ * nothing but its overheads; so pieces can be smaller, and less waits for the first of them.
+ */
+static void add_pieces(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
+                       ccl_i_switch_how_t how) {
+    static const uint32_t npieces[] = {16, 32, 64, 96};
+    uint32_t roots = how.between == CCL_I_BETWEEN_EXCHANGE ? c->nranks / c->nservers : c->nranks;
+    f->n = 0;
+    if (options->chunks || c->nservers == 1 || !(options->size_bytes > 0))
+        return;
+    how.parts = 1;
+    how.channels = options->channels || how.channels > 1 ? how.channels : 2; /* in turn */
+    for (uint32_t k = 0; k < CCL_ARRAY_LEN(npieces) && small_enough(c, &how); k++) {
+        how.piece_bytes = options->size_bytes / roots / how.channels / npieces[k];
+        if (how.piece_bytes >= LEAST_PART_BYTES)
+            f->how[f->n++] = how;
+    }
+}
+
 /** A synthesizer of this file. */
 typedef struct kind {
     const char *name;
@@ -217,8 +240,12 @@ static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_
                          .skip_lone = true};
     ccl_status_t status = enough ? ccl_i_race_run(&race, f.n, err) : ccl_fail_nomem(err);
     if (status == CCL_OK && race.best.schedule && f.n > 1) {
-        add_cuts(&f, &cluster, options, f.how[race.best.index]);
+        const ccl_i_switch_how_t best = f.how[race.best.index];
+        add_cuts(&f, &cluster, options, best);
         if (f.n > 0)
+            status = ccl_i_race_run(&race, f.n, err);
+        add_pieces(&f, &cluster, options, best);
+        if (status == CCL_OK && f.n > 0)
             status = ccl_i_race_run(&race, f.n, err);
     }
     if (status == CCL_OK)

@@ -22,7 +22,8 @@ typedef struct ccl_i_switch_how {
     bool own; /**< what a GPU gives itself travels over its port, as NCCL has it */
     ccl_i_between_t between;
     uint32_t channels;
-    uint32_t parts; /**< of a root's chunk on a channel, one after the other */
+    uint32_t parts;     /**< of a root's chunk on a channel, one after the other */
+    double piece_bytes; /**< most bytes of a chunk in a micro-batch; 0: by the model's rule */
 } ccl_i_switch_how_t;
 
 /**

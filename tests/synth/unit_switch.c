@@ -141,6 +141,49 @@ START_TEST(test_over_servers) {
 }
 END_TEST
 
+/* In pieces little waits for the first of them: parts of at least 64 KB take 1.036. */
+START_TEST(test_pieces) {
+    ccl_topology_t *topo =
+        topology("servers:2 gpus:16 nvswitch=900GB/s,nvls nics:16x50GB/s fabric=rail");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    double size = 1u << 28, nics_s = size / 16 / 50e9;
+    double time_s = time_of("nvls-pull", topo, want, size, NULL);
+    ck_assert_msg(time_s < 1.025 * nics_s, "%g s, the NICs take %g s", time_s, nics_s);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Two channels' offers in turn: 1 GB over two domains of 72, whose links alone take 1.19 ms; 1.30
+ * ms where both channels' blocks wait at the same time. */
+START_TEST(test_in_turn) {
+    ccl_topology_t *topo = topology("gb200-nvl72*2");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    options.channels = 2;
+    options.chunks = 1;
+    sim.size_bytes = lower.size_bytes = 1u << 30;
+    lower.topo = topo;
+    MUST(ccl_synthesize(NULL, "nvls-pull", topo, NULL, want, &options, &schedule, e));
+    ck_assert_str_eq(schedule->origin, "nvls-pull: 2 channels; between servers by exchange");
+    schedule->piece_bytes = sim.size_bytes / 72 / 2 / 96;
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, e));
+    ck_assert_uint_eq(run->batches, 96);
+    ck_assert_msg(run->time_s < 1.25e-3, "%g s", run->time_s);
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_refusals) {
     ccl_topology_t *cannot = topology("servers:1 gpus:4 nvswitch=100GB/s");
     ccl_topology_t *one = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
@@ -207,6 +250,10 @@ int main(void) {
     tcase_add_loop_test(tcase, test_thread_blocks, 0, SANITIZED ? 1 : (int)CCL_ARRAY_LEN(racks));
     tcase_add_test(tcase, test_two_at_once);
     tcase_add_loop_test(tcase, test_over_servers, 0, (int)CCL_ARRAY_LEN(clusters));
+    if (!SANITIZED) {
+        tcase_add_test(tcase, test_pieces);
+        tcase_add_test(tcase, test_in_turn);
+    }
     tcase_add_test(tcase, test_refusals);
     tcase_add_loop_test(tcase, test_mutants, 0, 2);
     suite_add_tcase(suite, tcase);
