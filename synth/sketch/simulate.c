@@ -105,7 +105,7 @@ static int orders_of(double sends, bool is_long, bool sums) {
     return sends <= ccl_i_sketch_policy.two_orders || !sums ? 2 : 1;
 }
 
-/* Whether an order is so much slower than the other one that no candidate will win by it. */
+/* An order by which no candidate will win any more: the other one is much faster. */
 static bool is_behind(const ccl_i_sketch_race_t *race, bool turned) {
     return race->best_s[turned] > ccl_i_sketch_policy.small_behind * race->best_s[!turned];
 }
