@@ -248,7 +248,7 @@ START_TEST(verifies) {
     options.time_limit_s = 60;
     options.size_bytes = 1e6;
     uint32_t tried = 0;
-    for (uint32_t kind = 0; kind < CCL_CUSTOM; kind++) {
+    for (uint32_t kind = 0; kind < CCL_CUSTOM; kind += 1 + SANITIZED) {
         if (quick[_i].slow >> kind & 1)
             continue;
         ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, 1);
@@ -256,7 +256,7 @@ START_TEST(verifies) {
         tried += check_all("taccl", topo, routes, want, &options, 1, spec);
         ccl_collective_destroy(want);
     }
-    ck_assert_uint_ge(tried, 4);
+    ck_assert_uint_ge(tried, SANITIZED ? 2 : 4);
     ccl_routes_destroy(routes);
     ccl_topology_destroy(topo);
 }
