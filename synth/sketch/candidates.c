@@ -52,7 +52,8 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
         size_t at = (size_t)m->space->root_class[root] * c->parts + part;
 
         if (!ccl_i_grow(g, &m->sketches->items[m->sketch[at]], c->shapes, root, m->turn[at]))
-            return ccl_fail(err, CCL_ERR_INTERNAL, "sketch: root %u does not reach all", root);
+            return ccl_fail(err, CCL_UNSUPPORTED, /* chains where a group lacks hops */
+                            "sketch: root %u does not reach all", root);
         m->root[part] = root;
     }
     if (m->space->scatter) {

@@ -51,6 +51,18 @@ START_TEST(test_events) {
 }
 END_TEST
 
+/* Where chains do not reach all GPUs of a group lacking hops, the other candidates go on. */
+START_TEST(test_chains_that_end) {
+    static const double sizes[] = {1048576, 2097152};
+    const ccl_contender_t contender = {.name = "sketch"};
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = small_cluster(501, 18, &err);
+    ck_assert_msg(topo != NULL, "%s", err.text);
+    ck_assert_uint_gt(events_of(topo, CCL_BROADCAST, &contender, sizes, 2), 0);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* The run that lowering for a protocol makes is the cell's. */
 START_TEST(test_lowered_again) {
     static const double sizes[] = {67108864};
@@ -84,6 +96,7 @@ int main(void) {
     TCase *tcase = tcase_create("events");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
+    tcase_add_test(tcase, test_chains_that_end);
     tcase_add_test(tcase, test_lowered_again);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
