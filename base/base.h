@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /** Around the declarations of a public header: C linkage in C++, exported by the shared library. */
 #ifdef __cplusplus
@@ -546,19 +547,18 @@ double ccl_now_s(void);
 /* ---------------------------------------------------------------- child processes */
 
 /**
- * A function in a child process with a hard time limit: for libraries (GLPK, Z3, bliss) that
- * overrun limits, keep global state, and end their process when short of memory. A child can always
- * be killed, and its end is an error like any other.
+ * To the parent of a function in a child process with a hard time limit: for libraries (GLPK, Z3,
+ * bliss) that overrun limits, keep global state, or end their process when short of memory. It can
+ * always be killed, and its end is an error.
  */
-
-/** The child's way back to its parent. */
 typedef struct ccl_child_pipe ccl_child_pipe_t;
 /**
- * Hand an answer to the parent. Only the last complete one counts, so that what is found on the way
- * survives the limit. Flat bytes: pointers mean nothing in the other process.
+ * Hand flat bytes to the parent. The last complete answer counts: what is found survives the limit.
  * @return false when the parent no longer listens; then the function should return.
  */
 bool ccl_child_put(ccl_child_pipe_t *pipe, const void *data, size_t len);
+/** The same, in pieces. */
+bool ccl_child_put_parts(ccl_child_pipe_t *pipe, const struct iovec *parts, size_t nparts);
 /** What the parent's progress callback shall see: `done` and `total` of its phase. */
 bool ccl_child_tell(ccl_child_pipe_t *pipe, uint64_t done, uint64_t total);
 /**

@@ -66,11 +66,20 @@ static bool send_message(int fd, message_t message, const void *data) {
 }
 
 bool ccl_child_put(ccl_child_pipe_t *pipe, const void *data, size_t len) {
+    const struct iovec whole = {(void *)data, len};
+    return ccl_child_put_parts(pipe, &whole, 1);
+}
+
+bool ccl_child_put_parts(ccl_child_pipe_t *pipe, const struct iovec *parts, size_t nparts) {
     message_t message;
     memset(&message, 0, sizeof message);
     message.kind = MESSAGE_ANSWER;
-    message.len = len;
-    return send_message(pipe->fd, message, data);
+    for (size_t i = 0; i < nparts; i++)
+        message.len += parts[i].iov_len;
+    bool ok = write_all(pipe->fd, &message, sizeof message);
+    for (size_t i = 0; ok && i < nparts; i++)
+        ok = write_all(pipe->fd, parts[i].iov_base, parts[i].iov_len);
+    return ok;
 }
 
 bool ccl_child_tell(ccl_child_pipe_t *pipe, uint64_t done, uint64_t total) {

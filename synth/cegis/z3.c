@@ -37,19 +37,10 @@ static bool put(search_t *s, ccl_i_cegis_answer_t answer) {
     bool found = answer == CCL_I_CEGIS_FOUND;
     answer_t head = {answer, (uint32_t)s->nsnapshots, found ? (uint32_t)s->plan.len : 0,
                      found ? s->plan.nsteps : 0, s->effort};
-    size_t snapshots = s->nsnapshots * sizeof *s->snapshots;
-    size_t sends = head.nsends * sizeof *s->plan.sends;
-    char *data = malloc(sizeof head + snapshots + sends);
-    if (!data)
-        return false;
-    memcpy(data, &head, sizeof head);
-    if (snapshots)
-        memcpy(data + sizeof head, s->snapshots, snapshots);
-    if (sends)
-        memcpy(data + sizeof head + snapshots, s->plan.sends, sends);
-    bool ok = ccl_child_put(s->pipe, data, sizeof head + snapshots + sends);
-    free(data);
-    return ok;
+    const struct iovec parts[] = {{&head, sizeof head},
+                                  {s->snapshots, s->nsnapshots * sizeof *s->snapshots},
+                                  {s->plan.sends, head.nsends * sizeof *s->plan.sends}};
+    return ccl_child_put_parts(s->pipe, parts, 3);
 }
 
 /** Counterexamples become constraints: of that hop, group or kind, for every step. */

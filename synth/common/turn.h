@@ -60,6 +60,13 @@ ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t 
                                  bool *dropped_out, ccl_error_t *err);
 /** A collective that ccl_i_turn_copies makes of copies alone. */
 bool ccl_i_turn_copied(const ccl_collective_t *want);
+/** Most GPUs of planners that plan all chunks at once. */
+#define CCL_I_TURN_MOST_RANKS 64u
+/**
+ * For ccl_synth_ops_t.supports of such planners: what ccl_i_turn_copies takes, on as many GPUs.
+ * @param to_some  a chunk of a demand that goes nowhere is refused.
+ */
+bool ccl_i_turn_supported(const ccl_collective_t *want, bool to_some, const char **why);
 /**
  * Any collective from a planner of copies: ReduceScatter is the AllGather of the reversed hops,
  * time-reversed, Reduce the Broadcast; AllReduce is one after the other, with roots by

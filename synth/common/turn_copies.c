@@ -19,6 +19,23 @@ bool ccl_i_turn_copied(const ccl_collective_t *want) {
            want->kind == CCL_ALLREDUCE;
 }
 
+bool ccl_i_turn_supported(const ccl_collective_t *want, bool to_some, const char **why) {
+    if (want->nranks > CCL_I_TURN_MOST_RANKS || want->nranks < 2) {
+        *why = "it plans everything at once, which is for 2 to 64 GPUs";
+        return false;
+    }
+    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++) {
+        const ccl_chunk_t *chunk = &want->chunks[c];
+        if (chunk->reduced || chunk->nsources != 1 || (to_some && !chunk->ndests)) {
+            *why = to_some ? "of demands it does those that do not reduce, where every chunk goes "
+                             "somewhere"
+                           : "of demands it does those that do not reduce";
+            return false;
+        }
+    }
+    return true;
+}
+
 /* One chunk from each of n owners to all: an AllGather where every rank is one of them in turn. */
 static ccl_status_t from_owners(const uint32_t *owner, uint32_t n, ccl_collective_t **out,
                                 ccl_error_t *err) {

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RANKS 64u
 #define MAX_EPOCHS CCL_I_MILP_EPOCHS
 #define MAX_VARIABLES 400000.0
 #define DEFAULT_LIMIT_S 10.0
@@ -35,17 +34,9 @@ typedef struct answer {
     uint32_t nsends, epochs, parts, unproven;
 } answer_t;
 
-static bool put(ccl_child_pipe_t *pipe, answer_t head, const ccl_i_milp_send_t *sends) {
-    size_t bytes = head.nsends * sizeof *sends;
-    char *data = malloc(sizeof head + bytes);
-    if (!data)
-        return false;
-    memcpy(data, &head, sizeof head);
-    if (bytes)
-        memcpy(data + sizeof head, sends, bytes);
-    bool ok = ccl_child_put(pipe, data, sizeof head + bytes);
-    free(data);
-    return ok;
+static bool put(ccl_child_pipe_t *pipe, answer_t head, ccl_i_milp_send_t *sends) {
+    const struct iovec parts[] = {{&head, sizeof head}, {sends, head.nsends * sizeof *sends}};
+    return ccl_child_put_parts(pipe, parts, 2);
 }
 
 /* ---------------------------------------------------------------- epochs */
@@ -344,16 +335,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     (void)topo;
-    if (want->nranks > MAX_RANKS || want->nranks < 2) {
-        *why = "it plans everything at once, which is for 2 to 64 GPUs";
-        return false;
-    }
-    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++)
-        if (want->chunks[c].reduced || want->chunks[c].nsources != 1 || !want->chunks[c].ndests) {
-            *why = "of demands it does those that do not reduce, where every chunk goes somewhere";
-            return false;
-        }
-    return true;
+    return ccl_i_turn_supported(want, true, why);
 }
 
 static const ccl_option_t own_options[] = {

@@ -3,11 +3,11 @@
  * far are the same. Those that also map shared resources, and have circles of one length, count.
  */
 #include "synth/exact/rotation.h"
+#include "synth/common/turn.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RANKS 64u
 #define MAX_NODES 400000u /* of the whole search */
 #define MAX_FOUND 400u    /* automorphisms looked at per image of rank 0 */
 
@@ -16,8 +16,8 @@ typedef struct search {
     uint64_t *edge;      /* [n * n] hash of the hops from u to v; 0: none */
     uint32_t *first_hop; /* [n * n] of u to v, CCL_NONE */
     uint64_t *users;     /* [nresources] hash of who uses it, and its rate */
-    uint32_t order[MAX_RANKS], image[MAX_RANKS];
-    bool used[MAX_RANKS];
+    uint32_t order[CCL_I_TURN_MOST_RANKS], image[CCL_I_TURN_MOST_RANKS];
+    bool used[CCL_I_TURN_MOST_RANKS];
     uint32_t nodes, found;
     uint32_t *hop, *resource; /* of the candidate */
     ccl_i_rotation_t *best;
@@ -140,7 +140,7 @@ static void place(search_t *s, uint32_t depth) {
 /** Ranks so that each, as far as can be, has a hop to one before it: conflicts show early. */
 static void choose_order(search_t *s) {
     uint32_t n = s->x->nranks;
-    bool in[MAX_RANKS] = {false};
+    bool in[CCL_I_TURN_MOST_RANKS] = {false};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t best = CCL_NONE, most = 0;
         for (uint32_t r = 0; r < n; r++) {
@@ -197,7 +197,7 @@ ccl_status_t ccl_i_rotation_find(const ccl_i_exchange_t *x, ccl_i_rotation_t *ou
         ccl_i_rotation_fini(out);
         return ccl_fail_nomem(err);
     }
-    if (n < 2 || n > MAX_RANKS)
+    if (n < 2 || n > CCL_I_TURN_MOST_RANKS)
         return CCL_OK;
     search_t *s = calloc(1, sizeof *s);
     ccl_status_t status = CCL_OK;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RANKS 64u
 #define MAX_VARIABLES 2000000u
 #define MAX_STEPS 64u
 #define MAX_ROUNDS 1024u
@@ -58,7 +57,7 @@ static void set_capacities(search_t *s) {
 }
 
 static void set_distances(search_t *s) {
-    uint32_t n = s->x->nranks, queue[MAX_RANKS];
+    uint32_t n = s->x->nranks, queue[CCL_I_TURN_MOST_RANKS];
     memset(s->hops_between, 0xff, (size_t)n * n * sizeof *s->hops_between);
     for (uint32_t src = 0; src < n; src++) {
         uint16_t *from = &s->hops_between[(size_t)src * n];
@@ -183,17 +182,11 @@ static ccl_status_t try_point(search_t *s, ccl_child_pipe_t *pipe, point_t point
     if (answer != CCL_I_SCCL_FOUND)
         return CCL_OK;
     answer_t head = {point, (uint32_t)nsends, s->unproven};
-    char *data = malloc(sizeof head + nsends * sizeof *sends + 1);
-    if (data) {
-        memcpy(data, &head, sizeof head);
-        if (nsends)
-            memcpy(data + sizeof head, sends, nsends * sizeof *sends);
-        ccl_child_put(pipe, data, sizeof head + nsends * sizeof *sends);
-    }
-    free(data);
+    const struct iovec parts[] = {{&head, sizeof head}, {sends, nsends * sizeof *sends}};
+    ccl_child_put_parts(pipe, parts, 2);
     free(sends);
-    *found = data != NULL;
-    return data ? CCL_OK : ccl_fail_nomem(err);
+    *found = true;
+    return CCL_OK;
 }
 
 static int by_cost(const void *a, const void *b) {
@@ -338,16 +331,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     (void)topo;
-    if (want->nranks > MAX_RANKS || want->nranks < 2) {
-        *why = "it asks a solver about everything at once, which is for 2 to 64 GPUs";
-        return false;
-    }
-    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++)
-        if (want->chunks[c].reduced || want->chunks[c].nsources != 1) {
-            *why = "of demands it does those that do not reduce";
-            return false;
-        }
-    return true;
+    return ccl_i_turn_supported(want, false, why);
 }
 
 static const ccl_option_t own_options[] = {

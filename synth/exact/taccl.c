@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_RANKS 64u
 #define MAX_VARIABLES 400000.0
 #define DEFAULT_LIMIT_S 10.0
 /* Of the search for routes, first for any, then for the best; of that for messages. The same on any
@@ -141,16 +140,8 @@ static void plan_fini(plan_t *p) {
 
 static bool put(ccl_child_pipe_t *pipe, const ccl_i_taccl_sends_t *s, bool unproven) {
     head_t head = {(uint32_t)s->n, unproven};
-    size_t bytes = s->n * sizeof *s->sends;
-    char *data = malloc(sizeof head + bytes);
-    if (!data)
-        return false;
-    memcpy(data, &head, sizeof head);
-    if (bytes)
-        memcpy(data + sizeof head, s->sends, bytes);
-    bool ok = ccl_child_put(pipe, data, sizeof head + bytes);
-    free(data);
-    return ok;
+    const struct iovec parts[] = {{&head, sizeof head}, {s->sends, s->n * sizeof *s->sends}};
+    return ccl_child_put_parts(pipe, parts, 2);
 }
 
 /* Each stage's answer counts where the next finds none in time: routes on shortest paths, better
@@ -247,16 +238,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     (void)topo;
-    if (want->nranks > MAX_RANKS || want->nranks < 2) {
-        *why = "it plans everything at once, which is for 2 to 64 GPUs";
-        return false;
-    }
-    for (uint32_t c = 0; c < want->nchunks && !ccl_i_turn_copied(want); c++)
-        if (want->chunks[c].reduced || want->chunks[c].nsources != 1 || !want->chunks[c].ndests) {
-            *why = "of demands it does those that do not reduce, where every chunk goes somewhere";
-            return false;
-        }
-    return true;
+    return ccl_i_turn_supported(want, true, why);
 }
 
 static const ccl_option_t *const options[] = {ccl_i_rooted_options, NULL};

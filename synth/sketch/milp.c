@@ -38,20 +38,10 @@ static ccl_status_t ask(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
             if (k <= q->limits->epochs && ccl_i_milp_variables(&milp, k) <= q->limits->variables)
                 CCL_TRY(ccl_i_milp_ask(&milp, k, &found, &sends, &n, err));
             if (found == CCL_I_GLPK_FOUND) {
-                size_t bytes = sizeof(answer_t) + n * sizeof *sends;
                 answer_t head = {k, proven, n};
-                char *data = malloc(bytes);
-
-                if (!data) {
-                    free(sends);
-                    return ccl_fail_nomem(err);
-                }
-                memcpy(data, &head, sizeof head);
-                if (n)
-                    memcpy(data + sizeof head, sends, n * sizeof *sends);
+                const struct iovec parts[] = {{&head, sizeof head}, {sends, n * sizeof *sends}};
+                ccl_child_put_parts(pipe, parts, 2);
                 free(sends);
-                ccl_child_put(pipe, data, bytes);
-                free(data);
                 return CCL_OK;
             }
             /* Only without the rotation "none" is none at all. */

@@ -374,7 +374,6 @@ static ccl_status_t mix_several(ccl_child_pipe_t *pipe, void *user, ccl_error_t 
     mixer_t *m = user;
     size_t known = m->out->n;
     found_t found = {0};
-    char *answer;
 
     m->out->tried = m->out->unbalanced = 0;
     try_pairs(m, &found);
@@ -382,14 +381,10 @@ static ccl_status_t mix_several(ccl_child_pipe_t *pipe, void *user, ccl_error_t 
     found.tried = m->out->tried;
     found.unbalanced = m->out->unbalanced;
     found.n = m->out->n - known;
-    answer = malloc(sizeof found + found.n * sizeof *m->out->items);
-    if (!answer)
-        return ccl_fail_nomem(err);
-    memcpy(answer, &found, sizeof found);
-    if (found.n)
-        memcpy(answer + sizeof found, m->out->items + known, found.n * sizeof *m->out->items);
-    ccl_child_put(pipe, answer, sizeof found + found.n * sizeof *m->out->items);
-    free(answer);
+    const struct iovec parts[] = {
+        {&found, sizeof found},
+        {found.n ? m->out->items + known : NULL, found.n * sizeof *m->out->items}};
+    ccl_child_put_parts(pipe, parts, 2);
     return CCL_OK;
 }
 

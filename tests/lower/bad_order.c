@@ -3,18 +3,6 @@
 
 #include "tests/base/failing_malloc.h"
 
-static ccl_schedule_t *synthesized(const char *name, const ccl_topology_t *topo,
-                                   ccl_collective_kind_t kind) {
-    ccl_collective_t *want = collective(kind, topo->nranks, 0);
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *out = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_synthesize(NULL, name, topo, NULL, want, &options, &out, &err) == CCL_OK,
-                  "%s", err.text);
-    ccl_collective_destroy(want);
-    return out;
-}
-
 static ccl_order_options_t wanted(const ccl_topology_t *topo, ccl_order_t order) {
     ccl_order_options_t wish = CCL_ORDER_OPTIONS_INIT;
     wish.topo = topo;
@@ -38,7 +26,7 @@ START_TEST(test_refused) {
     ccl_topology_t *small = topology("servers:1 gpus:4 nvswitch=300GB/s,1us");
     ccl_topology_t *big = topology("servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us "
                                    "fabric=rail");
-    ccl_schedule_t *four = synthesized("direct", small, CCL_ALLTOALL);
+    ccl_schedule_t *four = synthesized("direct", small, CCL_ALLTOALL, NULL);
     for (int order = CCL_ORDER_RR; order <= CCL_ORDER_HPDS_PRINTED; order++) {
         refused(four, big, order, CCL_ERR_INPUT, "the schedule is for 4 ranks, the topology has 8");
         refused(four, NULL, order, CCL_ERR_USAGE, "this order needs a topology");
@@ -53,7 +41,7 @@ END_TEST
 START_TEST(test_no_route) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *whole = topology("heteccl-h20-4+8"), *broken = NULL;
-    ccl_schedule_t *s = synthesized("direct", whole, CCL_ALLTOALL), *out = NULL;
+    ccl_schedule_t *s = synthesized("direct", whole, CCL_ALLTOALL, NULL), *out = NULL;
     ck_assert_int_eq(ccl_topology_edit(whole, "fail:s1/nic0", &broken, &err), CCL_OK);
     for (int order = CCL_ORDER_RR; order <= CCL_ORDER_HPDS_PRINTED; order++) {
         ccl_order_options_t wish = wanted(broken, (ccl_order_t)order);
@@ -83,7 +71,7 @@ static int count(const ccl_progress_t *progress, void *user) {
 
 START_TEST(test_interrupted) {
     ccl_topology_t *topo = topology("servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,2us");
-    ccl_schedule_t *s = synthesized("hm", topo, CCL_ALLREDUCE);
+    ccl_schedule_t *s = synthesized("hm", topo, CCL_ALLREDUCE, NULL);
     for (int order = CCL_ORDER_RR; order <= CCL_ORDER_HPDS_PRINTED; order++) {
         calls_t calls = {0};
         ccl_ctx_t ctx = CCL_CTX_INIT;
@@ -110,7 +98,7 @@ END_TEST
 
 START_TEST(test_every_allocation) {
     ccl_topology_t *topo = topology("resccl-topo1");
-    ccl_schedule_t *s = synthesized(_i % 2 ? "recursive" : "hm", topo, CCL_ALLREDUCE);
+    ccl_schedule_t *s = synthesized(_i % 2 ? "recursive" : "hm", topo, CCL_ALLREDUCE, NULL);
     ccl_order_options_t wish = wanted(topo, _i < 2 ? CCL_ORDER_HPDS : CCL_ORDER_RR);
     wish.batches = 1;
     for (long n = 0;; n++) {

@@ -71,6 +71,47 @@ static inline void check_program(const ccl_program_t *program, uint32_t slots, c
     free(verdict);
 }
 
+/** What it makes of a collective (root 0), with the options or, where NULL, the defaults. */
+static inline ccl_schedule_t *synthesized(const char *name, const ccl_topology_t *topo,
+                                          ccl_collective_kind_t kind,
+                                          const ccl_synth_options_t *options) {
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_synthesize(NULL, name, topo, NULL, want, options, &schedule, &err);
+    ck_assert_msg(status == CCL_OK, "%s: %s", name, err.text);
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
+/** Simulated seconds of the schedule, lowered. */
+static inline double lowered_s(const ccl_topology_t *topo, const ccl_schedule_t *schedule,
+                               const ccl_lower_options_t *lower, const ccl_sim_options_t *sim) {
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_lower(NULL, schedule, lower, &program, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, sim, &result, &err) == CCL_OK, "%s",
+                  err.text);
+    double time_s = result->time_s;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    return time_s;
+}
+
+/** lowered_s() of `size` bytes by `way`, for the topology. */
+static inline double timed_s(const ccl_topology_t *topo, const ccl_schedule_t *schedule,
+                             double size, ccl_way_t way) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    lower.order = way.order;
+    lower.allocation = way.allocation;
+    lower.granularity = sim.granularity = way.granularity;
+    lower.topo = topo;
+    lower.size_bytes = sim.size_bytes = size;
+    return lowered_s(topo, schedule, &lower, &sim);
+}
+
 /** Synthesize (the schedule is verified inside), lower in all ways, verify. False: unsupported. */
 static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_collective_t *want, const ccl_synth_options_t *options,

@@ -159,25 +159,8 @@ START_TEST(test_by_hand) {
 END_TEST
 
 static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule, double size) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_routes_t *routes = ccl_routes_create(topo);
-    ccl_error_t err = CCL_ERROR_INIT;
-    double time_s;
-
-    lower.order = CCL_ORDER_HPDS;
-    lower.granularity = sim.granularity = CCL_GRANULARITY_TASK;
-    lower.topo = topo;
-    lower.size_bytes = sim.size_bytes = size;
-    ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_OK);
-    ck_assert_int_eq(ccl_sim_program(NULL, topo, routes, program, &sim, &result, &err), CCL_OK);
-    time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    ccl_routes_destroy(routes);
-    return time_s;
+    const ccl_way_t way = {.order = CCL_ORDER_HPDS, .granularity = CCL_GRANULARITY_TASK};
+    return timed_s(topo, schedule, size, way);
 }
 
 /* Time over the bandwidth bound. */

@@ -37,19 +37,10 @@ static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule
                       uint32_t batches) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     lower.topo = topo;
     sim.size_bytes = size;
     sim.batches = batches;
-    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
-                  err.text);
-    double time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return time_s;
+    return lowered_s(topo, schedule, &lower, &sim);
 }
 
 /* ---------------------------------------------------------------- volumes */

@@ -34,18 +34,9 @@ static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t ki
 static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     lower.topo = topo;
     sim.size_bytes = 1e9;
-    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
-                  err.text);
-    double time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return time_s;
+    return lowered_s(topo, schedule, &lower, &sim);
 }
 
 START_TEST(test_pods) {

@@ -5,25 +5,8 @@
 #include <math.h>
 
 /* Lowered and simulated. */
-static double time_at(const ccl_topology_t *topo, const ccl_schedule_t *schedule, double bytes) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    lower.topo = topo;
-    lower.size_bytes = sim.size_bytes = bytes;
-    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
-                  err.text);
-    double time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return time_s;
-}
-
 static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule) {
-    return time_at(topo, schedule, 1e9);
+    return timed_s(topo, schedule, 1e9, (ccl_way_t){0});
 }
 
 static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind,
@@ -75,7 +58,7 @@ START_TEST(test_small) {
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     options.size_bytes = 1e6;
     ccl_schedule_t *schedule = make(topo, CCL_ALLGATHER, &options, 1, 0);
-    ck_assert_double_le(time_at(topo, schedule, 1e6), 46.45e-6);
+    ck_assert_double_le(timed_s(topo, schedule, 1e6, (ccl_way_t){0}), 46.45e-6);
     ccl_schedule_destroy(schedule);
     ccl_topology_destroy(topo);
 }

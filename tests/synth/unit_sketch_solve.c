@@ -411,24 +411,7 @@ START_TEST(test_same_with_cache) {
 END_TEST
 
 static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *schedule, double size) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-
-    lower.order = ccl_way_hpds.order;
-    lower.allocation = ccl_way_hpds.allocation;
-    lower.granularity = sim.granularity = ccl_way_hpds.granularity;
-    lower.topo = topo;
-    lower.size_bytes = sim.size_bytes = size;
-    ck_assert_msg(ccl_lower(NULL, schedule, &lower, &program, &err) == CCL_OK, "%s", err.text);
-    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
-                  err.text);
-    double time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return time_s;
+    return timed_s(topo, schedule, size, ccl_way_hpds);
 }
 
 typedef struct quality {

@@ -12,33 +12,15 @@
 
 static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, double size,
                             uint32_t chunks) {
-    ccl_collective_t *want = collective(kind, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *s = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
     options.size_bytes = size;
     options.chunks = chunks;
     options.time_limit_s = 60;
-    ccl_status_t status = ccl_synthesize(NULL, "taccl", topo, NULL, want, &options, &s, &err);
-    ck_assert_msg(status == CCL_OK, "%s", err.text);
-    ccl_collective_destroy(want);
-    return s;
+    return synthesized("taccl", topo, kind, &options);
 }
 
 static double time_of(const ccl_topology_t *topo, const ccl_schedule_t *s, double size) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_lower(NULL, s, &lower, &program, &err) == CCL_OK, "%s", err.text);
-    sim.size_bytes = size;
-    ck_assert_msg(ccl_sim_program(NULL, topo, NULL, program, &sim, &result, &err) == CCL_OK, "%s",
-                  err.text);
-    double time_s = result->time_s;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    return time_s;
+    return timed_s(topo, s, size, (ccl_way_t){0});
 }
 
 /** Ring of n GPUs, both ways, 1 GB/s and no latency. */
