@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define CCL_DEVICE_ABI 4u
+#define CCL_DEVICE_ABI 5u
 /** const ccl_device_ops_t *ccl_runtime_module_v1(void) */
 #define CCL_DEVICE_ENTRY "ccl_runtime_module_v1"
 #define CCL_DEVICE_NONE UINT32_MAX
@@ -106,9 +106,15 @@ typedef struct ccl_device_unit {
  *
  * With LL and LL128 a slot holds lines, the receiver waits for their flags, and *head is the
  * sender's own; but where the connection is `counted`, *head says as before what has come.
+ *
+ * Connections of a multicast or a pull have equal slots, as their slices are equal. Where those lie
+ * in multicast memory, `multi` of the first is its address: 16 bytes that a multicast stores at a
+ * place there reach that place of the slots of all, and a load there has the sum of what is at that
+ * place in all.
  */
 typedef struct ccl_device_conn {
     void *data;
+    void *multi;           /**< NULL: connection by connection */
     uint64_t *head, *tail; /**< slices so far, on and on from run to run; each on a cache line of
                                 its own */
     uint64_t *lengths;     /**< NULL, or [slots]: the sender stores the bytes of every slice there
@@ -180,6 +186,11 @@ typedef struct ccl_device_handle ccl_device_handle_t;   /* one device, opened */
 typedef struct ccl_device_stream ccl_device_stream_t;   /* work in order */
 typedef struct ccl_device_event ccl_device_event_t;     /* a point in a stream */
 typedef struct ccl_device_program ccl_device_program_t; /* a plan on a device */
+/** Multicast memory: each of several devices has a part of it. */
+typedef struct ccl_device_multicast {
+    void *multi;        /**< where a store reaches all parts and a load has their sum */
+    void *const *parts; /**< [members] each as memory of its own, which all devices reach */
+} ccl_device_multicast_t;
 typedef void (*ccl_device_host_fn)(void *user);
 
 typedef struct ccl_device_properties {
@@ -191,6 +202,7 @@ typedef struct ccl_device_properties {
     uint64_t memory_bytes, free_bytes;
     bool host_access; /**< its memory is the host's: pointers are the same */
     bool ipc;         /**< ipc_* work */
+    bool multicast;   /**< multicast_* work on it */
     bool whole_lines; /**< 128 bytes that 8 lanes of a warp store at once reach the memory of every
                            other device of its kind here at once (NVLink, not PCIe) */
 } ccl_device_properties_t;
@@ -283,6 +295,17 @@ typedef struct ccl_device_ops {
                        uint64_t *offset_out);
     /** The host knows that an RDMA device has written: kernels see it from now on. */
     int (*rdma_flush)(ccl_device_handle_t *device);
+
+    /* Optional, all three or none: memory of several devices behind one switch (NVLink SHARP). */
+    /** Whether a load has the sum of parts: numbers of ccl_type_t and ccl_reduction_t. */
+    bool (*multicast_reduces)(uint32_t type, uint32_t op);
+    /**
+     * @param devices  [n] that reach it; of the first `members`, two or more, each has a part of
+     *                 `bytes`. Not 0: they have no switch for it, or it has no room left.
+     */
+    int (*multicast_alloc)(ccl_device_handle_t *const *devices, uint32_t n, uint32_t members,
+                           size_t bytes, ccl_device_multicast_t **out);
+    int (*multicast_free)(ccl_device_multicast_t *memory);
 } ccl_device_ops_t;
 
 typedef const ccl_device_ops_t *(*ccl_device_entry_fn)(void);

@@ -170,11 +170,6 @@ static ccl_status_t find_device(ccl_i_job_t *job, bool *host_out, ccl_error_t *e
         return ccl_fail(err, CCL_ERR_MISSING, "no %s device is here", job->kind);
     DEVICE_TRY(job->ops->properties(0, &first), "properties");
     *host_out = first.host_access;
-    if (job->program->ngroups && !first.host_access && !job->options->library)
-        return ccl_fail(err, CCL_UNSUPPORTED,
-                        "program \"%.100s\" multicasts or reduces in switches, which runs on "
-                        "device host only, not on %s",
-                        job->program->name, job->kind);
     return CCL_OK;
 }
 

@@ -265,6 +265,8 @@ static ccl_status_t run_process(ccl_i_job_t *job, ccl_run_result_t *result, ccl_
         status = ccl_i_job_run(job, result, err);
     result->devices = job->nparts;
     result->ipc = job->reach.ipc;
+    result->switch_connections = job->reach.switches.n;
+    result->in_switch = ccl_i_switches_held(job);
     ccl_i_job_close(job, status == CCL_OK);
     return status;
 }

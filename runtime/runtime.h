@@ -194,6 +194,9 @@ typedef struct ccl_run_result {
     uint32_t nranks, processes, threads; /**< threads: workers per process */
     ccl_run_transport_t transport;       /**< between processes */
     uint32_t devices;                    /**< that this process's ranks are spread over */
+    uint32_t switch_connections; /**< of the program, on devices whose memory is not the host's */
+    uint32_t in_switch;   /**< of them those that pass a switch as they are (multicast memory); the
+                               blocks go through the others' members one by one */
     bool ipc;             /**< processes write to each other's devices; else through the host */
     char rdma_memory[24]; /**< CCL_RUN_VERBS and devices: how RDMA gets at their slices, each way
                                once: "dmabuf", "peer" (their pointer), "host"; else "" */
@@ -241,8 +244,8 @@ typedef struct ccl_run_result {
  * @retval CCL_ERR_MISSING  the device is not there; with `library` or `hom_library`: the library
  *                          is not there, or this run's ranks have not its devices (of one vendor,
  *                          each rank one of its own).
- * @retval CCL_UNSUPPORTED  the program has switch connections; the device has no room for its
- *                          blocks, or runs no generated kernels; with `library`: it has no such
+ * @retval CCL_UNSUPPORTED  the device has no room for its blocks, or runs no generated kernels (and
+ *                          none has switch connections); with `library`: it has no such
  * collective, or takes equal blocks only; with `hom_library`: nothing crosses between heterogeneous
  *                          devices, or all of it does.
  */

@@ -425,6 +425,10 @@ const ccl_i_result_t ccl_i_result_run = {
             {"transport", AT(transport), "between processes", .null = "one process"},
             {"rdma_memory", AT(rdma_memory), "how RDMA gets at slices", .null = "no RDMA"},
             {"rdma_why", AT(rdma_why), "not by a better way", .null = "nothing to say"},
+            {"switch_connections", AT(switch_connections), "on devices", .null = "there is none",
+             .whole = true},
+            {"in_switch", AT(in_switch), "of them, by multicast memory", .null = "there is none",
+             .whole = true},
             {"devices", AT(devices), "of this process's ranks", .null = NO_RUN, .whole = true},
             {"processes", AT(processes), .null = NO_RUN, .whole = true},
             {"threads", AT(threads), "workers of a process", .null = NO_RUN, .whole = true},
@@ -442,28 +446,30 @@ const ccl_i_result_t ccl_i_result_run = {
 static void root_of(const ccl_report_measurement_t *m, ccl_i_measurement_t *out) {
     const ccl_run_result_t *r = last_result(m);
     const ccl_verdict_t *v = m->verdict;
-    *out = (ccl_i_measurement_t){.of = m,
-                                 .last = r,
-                                 .input = m->input,
-                                 .collective = m->program->coll->name,
-                                 .origin = m->program->origin[0] ? m->program->origin : NULL,
-                                 .device = r ? r->device : m->options->device,
-                                 .type = ccl_type_name(m->options->type),
-                                 .op = ccl_reduction_name(m->options->op),
-                                 .granularity = ccl_i_granularity_name(m->options->granularity),
-                                 .protocol = r ? ccl_run_protocol_name(r->protocol) : NULL,
-                                 .transport =
-                                     r && r->processes > 1 ? ccl_i_measurement_transport(r) : NULL,
-                                 .rdma_memory = r && r->rdma_memory[0] ? r->rdma_memory : NULL,
-                                 .rdma_why = r && r->rdma_why[0] ? r->rdma_why : NULL,
-                                 .nranks = m->program->nranks,
-                                 .warmups = m->options->warmups,
-                                 .valid = v ? &v->valid : NULL,
-                                 .devices = r && r->devices ? r->devices : NAN,
-                                 .processes = r && r->processes ? r->processes : NAN,
-                                 .threads = r && r->processes ? r->threads : NAN,
-                                 .slots = r ? r->slots : NAN,
-                                 .repeats = r ? r->repeats : NAN};
+    *out = (ccl_i_measurement_t){
+        .of = m,
+        .last = r,
+        .input = m->input,
+        .collective = m->program->coll->name,
+        .origin = m->program->origin[0] ? m->program->origin : NULL,
+        .device = r ? r->device : m->options->device,
+        .type = ccl_type_name(m->options->type),
+        .op = ccl_reduction_name(m->options->op),
+        .granularity = ccl_i_granularity_name(m->options->granularity),
+        .protocol = r ? ccl_run_protocol_name(r->protocol) : NULL,
+        .transport = r && r->processes > 1 ? ccl_i_measurement_transport(r) : NULL,
+        .rdma_memory = r && r->rdma_memory[0] ? r->rdma_memory : NULL,
+        .rdma_why = r && r->rdma_why[0] ? r->rdma_why : NULL,
+        .nranks = m->program->nranks,
+        .warmups = m->options->warmups,
+        .valid = v ? &v->valid : NULL,
+        .switch_connections = r && r->switch_connections ? r->switch_connections : NAN,
+        .in_switch = r && r->switch_connections ? r->in_switch : NAN,
+        .devices = r && r->devices ? r->devices : NAN,
+        .processes = r && r->processes ? r->processes : NAN,
+        .threads = r && r->processes ? r->threads : NAN,
+        .slots = r ? r->slots : NAN,
+        .repeats = r ? r->repeats : NAN};
     out->fault = ccl_i_fault_row(v, &out->fault_row);
 }
 

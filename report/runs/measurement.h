@@ -17,7 +17,7 @@ typedef struct ccl_i_measurement {
     const bool *valid;
     const void *fault;
     ccl_i_fault_row_t fault_row;
-    double devices, processes, threads, slots, repeats;
+    double devices, processes, threads, slots, repeats, switch_connections, in_switch;
 } ccl_i_measurement_t;
 
 /** How processes reach each other. */

@@ -19,6 +19,8 @@
  * - ccl_gpu_look_ll128(at, part, active, flag, lo, hi): loads them; true: the flags of all lines
  *   that the warp looks at are there and what was loaded belongs to them
  * - ccl_gpu_fence(): orders the lane's loads and stores of the device's memory
+ * - ccl_gpu_multi_load(type, op, at): 16 bytes of the sum of all parts of multicast memory;
+ *   ccl_gpu_multi_store(at, vector): into all parts (the interpreter's alone)
  * - ccl_gpu_any(what): of a lane of the warp; ccl_gpu_barrier_or(block, what): of the block
  * - ccl_gpu_add32(word, value): what was there before; acquire and release
  * - ccl_gpu_barrier(block): all lanes of the block; orders their memory
@@ -34,8 +36,13 @@
 enum { CCL_GPU_WAIT_DATA, CCL_GPU_WAIT_SLOT, CCL_GPU_WAIT_DEP, CCL_GPU_WAIT_STAGE };
 enum { CCL_GPU_LOOKS = 2048, CCL_GPU_TELL_SLICES = 16, CCL_GPU_UNROLL = 4 };
 /** Whole lines of both protocols, and of LL128 16 bytes for each of 512 lanes. A block that runs a
-    program with lines has two tiles: what came, and what is sent. */
-enum { CCL_GPU_TILE_BYTES = 64 * CCL_DEVICE_LL128_DATA, CCL_GPU_TILES = 2 };
+    program with lines has two tiles: what came, and what is sent; where it pulls a third one: the
+    sum of what came. */
+enum {
+    CCL_GPU_TILE_BYTES = 64 * CCL_DEVICE_LL128_DATA,
+    CCL_GPU_TILES = 2,
+    CCL_GPU_TILES_TO_PULL = 3
+};
 
 /** Ticks of a unit, in the order of ccl_device_use_t. */
 typedef struct ccl_gpu_use {
@@ -71,7 +78,7 @@ typedef struct ccl_gpu_block {
     ccl_gpu_shared_t *shared;
     uint32_t lane, lanes;
     void *barrier; /* of a machine that needs one */
-    char *tiles;   /* with LL and LL128: CCL_GPU_TILES, aligned to 16; else NULL */
+    char *tiles;   /* with LL and LL128, aligned to 16; else NULL */
 } ccl_gpu_block_t;
 
 #include "runtime/gpu/move.h"
@@ -182,6 +189,7 @@ CCL_GPU_FN void ccl_gpu_moved(const ccl_gpu_run_t *run, ccl_gpu_life_t *life) {
 #ifdef CCL_KERNEL_TYPE
 #include "runtime/gpu/kernel.h"
 #elif !defined(CCL_GPU_PARTS) /* of a stand-alone kernel, which has steps of its own */
+#include "runtime/gpu/switches.h"
 
 /* ---------------------------------------------------------------- the interpreter */
 
@@ -224,16 +232,18 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
         const ccl_device_conn_t *c = &run->conns[step->recv];
         at->waits = CCL_GPU_WAIT_DATA;
         shared->in = *c->tail; /* this block alone writes it */
-        if (ccl_gpu_counts(run, c) && !ccl_gpu_await(run, watch, c->head, shared->in))
-            return false;
+        for (uint32_t i = 0; i < step->nrecv; i++)
+            if (ccl_gpu_counts(run, &c[i]) && !ccl_gpu_await(run, watch, c[i].head, shared->in))
+                return false;
         ccl_gpu_charge(run, &life->mark, &life->use.data);
     }
     if (step->send != CCL_DEVICE_NONE) {
         const ccl_device_conn_t *c = &run->conns[step->send];
         at->waits = CCL_GPU_WAIT_SLOT;
         shared->out = *c->head;
-        if (shared->out >= c->slots && !ccl_gpu_await(run, watch, c->tail, shared->out - c->slots))
-            return false;
+        for (uint32_t i = 0; i < step->nsend && shared->out >= c->slots; i++)
+            if (!ccl_gpu_await(run, watch, c[i].tail, shared->out - c->slots))
+                return false;
         ccl_gpu_charge(run, &life->mark, &life->use.slot);
     }
     at->waits = CCL_DEVICE_NONE;
@@ -244,12 +254,14 @@ CCL_GPU_FN bool ccl_gpu_ready(const ccl_gpu_run_t *run, const ccl_device_unit_t 
 CCL_GPU_FN void ccl_gpu_publish(const ccl_gpu_run_t *run, const ccl_device_step_t *step,
                                 uint32_t step_index, const ccl_device_place_t *at, uint64_t bytes,
                                 const ccl_gpu_shared_t *shared) {
-    if (step->recv != CCL_DEVICE_NONE && run->protocol == CCL_DEVICE_SIMPLE)
-        ccl_gpu_store(run->conns[step->recv].tail, shared->in + 1);
-    else if (step->recv != CCL_DEVICE_NONE)
-        ccl_gpu_credit(run->conns[step->recv].tail, shared->in + 1);
-    if (step->send != CCL_DEVICE_NONE) {
-        const ccl_device_conn_t *c = &run->conns[step->send];
+    for (uint32_t i = 0; i < step->nrecv; i++) {
+        if (run->protocol == CCL_DEVICE_SIMPLE)
+            ccl_gpu_store(run->conns[step->recv + i].tail, shared->in + 1);
+        else
+            ccl_gpu_credit(run->conns[step->recv + i].tail, shared->in + 1);
+    }
+    for (uint32_t i = 0; i < step->nsend; i++) {
+        const ccl_device_conn_t *c = &run->conns[step->send + i];
         if (c->lengths)
             c->lengths[shared->out % c->slots] = ccl_gpu_slot_bytes(run->protocol, bytes);
         if (ccl_gpu_counts(run, c))
@@ -285,12 +297,64 @@ CCL_GPU_FN ccl_gpu_lines_t ccl_gpu_lines_of(const ccl_gpu_run_t *run, uint32_t c
     return l;
 }
 
+CCL_GPU_FN void ccl_gpu_move_span(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                  const ccl_device_unit_t *unit, const ccl_device_step_t *step,
+                                  uint64_t batch, ccl_gpu_span_t *span) {
+    for (uint32_t i = 0; i < step->npieces && span->begin < span->end; i++)
+        ccl_gpu_move_piece(step->prim, run->type, run->op, b, (char *)run->memory[unit->rank],
+                           run->pieces[step->first_piece + i], batch, span);
+}
+
+/** Items begin .. end of a step's data in a micro-batch, as they are in slots; begin < end. */
+CCL_GPU_FN void ccl_gpu_move_slice(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                   const ccl_device_unit_t *unit, const ccl_device_step_t *step,
+                                   uint64_t batch, uint64_t begin, uint64_t end) {
+    ccl_gpu_span_t span = {begin, end, (const char *)0, (char *)0};
+    ccl_gpu_ends_t e = {run->conns + (step->nrecv ? step->recv : 0),
+                        run->conns + (step->nsend ? step->send : 0),
+                        step->nrecv,
+                        step->nsend,
+                        run->type,
+                        run->op};
+    if (e.nrecv)
+        span.in = (const char *)e.recv->data + b->shared->in % e.recv->slots * e.recv->slot_bytes;
+    if (e.nsend)
+        span.out = (char *)e.send->data + b->shared->out % e.send->slots * e.send->slot_bytes;
+    if (e.nrecv <= 1 && e.nsend <= 1) {
+        ccl_gpu_move_span(run, b, unit, step, batch, &span);
+        return;
+    }
+    for (uint32_t i = 0; i < step->npieces && span.begin < span.end; i++)
+        ccl_gpu_through_piece(step->prim, b, &e, (char *)run->memory[unit->rank],
+                              &run->pieces[step->first_piece + i], batch, &span);
+}
+
+/**
+ * A tile of lines of the slice that comes, n bytes from byte `from` on; of a pull the sum of all
+ * members'. False, for all lanes: the run is given up.
+ */
+CCL_GPU_FN bool ccl_gpu_take_tile(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
+                                  const ccl_device_step_t *step, ccl_gpu_life_t *life,
+                                  uint64_t from, uint64_t n) {
+    if (step->nrecv == 0)
+        return ccl_gpu_tile_begin(run, b, life, (const ccl_gpu_lines_t *)0, from, n);
+    for (uint32_t i = 0; i < step->nrecv; i++) {
+        ccl_gpu_lines_t in = ccl_gpu_lines_of(run, step->recv + i, b->shared->in);
+        if (!ccl_gpu_tile_begin(run, b, life, &in, from, n)) {
+            life->at.waits = CCL_GPU_WAIT_DATA;
+            return false;
+        }
+        if (step->nrecv > 1)
+            ccl_gpu_add_tile(run, b, i == 0, n);
+    }
+    return true;
+}
+
 /** Items begin .. end of a step. False, for all lanes: the run is given up. */
 CCL_GPU_FN bool ccl_gpu_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
                              const ccl_device_unit_t *unit, const ccl_device_step_t *step,
                              ccl_gpu_life_t *life, uint64_t begin, uint64_t end) {
-    bool receives = step->recv != CCL_DEVICE_NONE, sends = step->send != CCL_DEVICE_NONE;
-    if (run->protocol == CCL_DEVICE_SIMPLE || !(receives || sends)) {
+    if (run->protocol == CCL_DEVICE_SIMPLE || !(step->nrecv || step->nsend)) {
         if (step->shared)
             ccl_gpu_fence();
         if (begin < end)
@@ -300,27 +364,24 @@ CCL_GPU_FN bool ccl_gpu_pass(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
         return true;
     }
     uint64_t size = run->item_bytes, all = (end - begin) * size;
-    ccl_gpu_lines_t in = {(char *)0, 0, 0, 0, 0}, out = in;
-    if (receives)
-        in = ccl_gpu_lines_of(run, step->recv, b->shared->in);
-    if (sends)
-        out = ccl_gpu_lines_of(run, step->send, b->shared->out);
+    const char *in = b->tiles + (step->nrecv > 1 ? 2 * CCL_GPU_TILE_BYTES : 0);
     for (uint64_t from = 0; from == 0 || from < all; from += CCL_GPU_TILE_BYTES) {
         uint64_t n = all - from < CCL_GPU_TILE_BYTES ? all - from : CCL_GPU_TILE_BYTES;
         ccl_gpu_span_t span = {begin + from / size, begin + (from + n) / size,
-                               receives ? b->tiles : (const char *)0,
-                               sends ? b->tiles + CCL_GPU_TILE_BYTES : (char *)0};
-        if (!ccl_gpu_tile_begin(run, b, life, receives ? &in : (const ccl_gpu_lines_t *)0, from,
-                                n)) {
-            life->at.waits = CCL_GPU_WAIT_DATA;
+                               step->nrecv ? in : (const char *)0,
+                               step->nsend ? b->tiles + CCL_GPU_TILE_BYTES : (char *)0};
+        if (!ccl_gpu_take_tile(run, b, step, life, from, n))
             return false;
-        }
         if (step->shared)
             ccl_gpu_fence();
         ccl_gpu_move_span(run, b, unit, step, life->at.batch, &span);
         if (step->shared)
             ccl_gpu_fence();
-        ccl_gpu_tile_end(b, sends ? &out : (const ccl_gpu_lines_t *)0, from, n, all);
+        ccl_gpu_barrier(b);
+        for (uint32_t i = 0; i < step->nsend; i++) {
+            ccl_gpu_lines_t out = ccl_gpu_lines_of(run, step->send + i, b->shared->out);
+            ccl_gpu_lines_pass(b, &out, from, n, all);
+        }
     }
     return true;
 }

@@ -17,6 +17,8 @@ string(SUBSTRING "${device}" ${begin} ${length} device)
 string(REPLACE "#include \"runtime/gpu/move.h\"\n" "${move}" blocks "${blocks}")
 string(REPLACE "#include \"runtime/gpu/lines.h\"\n" "${lines}" blocks "${blocks}")
 string(REPLACE "#include \"runtime/gpu/kernel.h\"\n" "${kernel}" blocks "${blocks}")
+# the interpreter's alone, which generated kernels leave out
+string(REPLACE "#include \"runtime/gpu/switches.h\"\n" "" blocks "${blocks}")
 set(text "${machine}\n#define CCL_DEVICE_NONE 0xffffffffu\n\n${device}${blocks}")
 if(text MATCHES "#include")
   message(FATAL_ERROR "a header that generated kernels want includes another one")

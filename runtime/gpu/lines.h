@@ -167,15 +167,20 @@ CCL_GPU_FN bool ccl_gpu_tile_begin(const ccl_gpu_run_t *run, const ccl_gpu_block
     return true;
 }
 
+/** The second tile into lines of a slice of `all` bytes. */
+CCL_GPU_FN void ccl_gpu_lines_pass(const ccl_gpu_block_t *b, const ccl_gpu_lines_t *l,
+                                   uint64_t from, uint64_t bytes, uint64_t all) {
+    ccl_gpu_lines_write(b, l, from, bytes);
+    if (from + bytes == all)
+        ccl_gpu_lines_clean(b, l, all);
+}
+
 /** After it: @param send  NULL: nothing is sent. @param all  bytes of the slice. */
 CCL_GPU_FN void ccl_gpu_tile_end(const ccl_gpu_block_t *b, const ccl_gpu_lines_t *send,
                                  uint64_t from, uint64_t bytes, uint64_t all) {
     ccl_gpu_barrier(b);
-    if (!send)
-        return;
-    ccl_gpu_lines_write(b, send, from, bytes);
-    if (from + bytes == all)
-        ccl_gpu_lines_clean(b, send, all);
+    if (send)
+        ccl_gpu_lines_pass(b, send, from, bytes, all);
 }
 
 #endif

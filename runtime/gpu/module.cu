@@ -30,6 +30,8 @@ static const char *error_text(int code) {
         return "kernels that run would not see in order what RDMA devices write";
     if (code == GPU_NO_DMABUF)
         return "its driver makes no dmabuf of its memory";
+    if (code == GPU_NO_MULTICAST)
+        return "its driver makes no multicast memory";
     if (code == GPU_OTHER_PLAN)
         return "the plan is of another version than the module";
     if (GPU_NOT_DRIVEN(code))
@@ -84,6 +86,9 @@ int gpu_properties(uint32_t index, ccl_device_properties_t *out) {
     out->memory_bytes = all_bytes;
     out->free_bytes = free_bytes;
     out->ipc = true;
+#ifndef __HIP__
+    out->multicast = gpu_multicast_here(index);
+#endif
     out->whole_lines = whole_lines((int)index);
     return gpu_residency(index, out->units, GPU_LEAST_THREADS, 0, &out->max_blocks);
 }
@@ -341,6 +346,11 @@ static ccl_device_ops_t table() {
     o.rdma_alloc = gpu_rdma_alloc;
     o.rdma_export = gpu_rdma_export;
     o.rdma_flush = gpu_rdma_flush;
+#ifndef __HIP__
+    o.multicast_reduces = gpu_multicast_reduces;
+    o.multicast_alloc = gpu_multicast_alloc;
+    o.multicast_free = gpu_multicast_free;
+#endif
     return o;
 }
 

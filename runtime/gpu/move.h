@@ -228,28 +228,44 @@ typedef struct ccl_gpu_span {
     char *out;
 } ccl_gpu_span_t;
 
-/** Elements of one piece that follow each other, as far as the slice goes; then on to the next. */
+/**
+ * The next items of a piece that follow each other in memory, from item *at of it on, as far as the
+ * slice goes. 0: there are none; the span is counted from the next piece then.
+ */
+CCL_GPU_FN uint64_t ccl_gpu_next_items(const ccl_device_piece_t *piece, uint64_t batch,
+                                       ccl_gpu_span_t *span, uint64_t *at) {
+    uint64_t own = ccl_gpu_piece_items(piece, batch), all = piece->n * own;
+    uint64_t stop = span->end < all ? span->end : all;
+    if (span->begin < stop) {
+        uint64_t e = span->begin / own, off = span->begin % own;
+        *at = e * piece->items + batch * piece->batch_items + off;
+        if (own == piece->items) /* elements follow each other without gaps */
+            return stop - span->begin;
+        return own - off < stop - span->begin ? own - off : stop - span->begin;
+    }
+    span->begin -= all < span->begin ? all : span->begin;
+    span->end -= all < span->end ? all : span->end;
+    return 0;
+}
+
+CCL_GPU_FN void ccl_gpu_span_on(ccl_gpu_span_t *span, uint64_t items, uint64_t size) {
+    span->in = span->in ? span->in + items * size : span->in;
+    span->out = span->out ? span->out + items * size : span->out;
+    span->begin += items;
+}
+
+/** What the slice has of one piece; then on to the next. */
 CCL_GPU_FN void ccl_gpu_move_piece(uint32_t prim, uint32_t type, uint32_t op,
                                    const ccl_gpu_block_t *b, char *memory, ccl_device_piece_t piece,
                                    uint64_t batch, ccl_gpu_span_t *span) {
-    uint64_t own = ccl_gpu_piece_items(&piece, batch), all = piece.n * own;
-    uint64_t stop = span->end < all ? span->end : all, size = type <= CCL_GPU_FP32 ? 4 : 2;
-    while (span->begin < stop) {
-        uint64_t e = span->begin / own, off = span->begin % own;
-        uint64_t n = own - off < stop - span->begin ? own - off : stop - span->begin;
-        if (own == piece.items) /* elements follow each other without gaps */
-            n = stop - span->begin;
-        uint64_t at = e * piece.items + batch * piece.batch_items + off;
+    uint64_t size = type <= CCL_GPU_FP32 ? 4 : 2, at = 0, n;
+    while ((n = ccl_gpu_next_items(&piece, batch, span, &at)) > 0) {
         ccl_gpu_task_t t = ccl_gpu_task(prim, span->in, span->out, memory + (piece.src + at) * size,
                                         memory + (piece.dst + at) * size, n * size);
         if (prim != CCL_DEVICE_CPY || t.a != t.o)
             ccl_gpu_move(type, op, b, &t);
-        span->in = span->in ? span->in + n * size : span->in;
-        span->out = span->out ? span->out + n * size : span->out;
-        span->begin += n;
+        ccl_gpu_span_on(span, n, size);
     }
-    span->begin -= all < span->begin ? all : span->begin;
-    span->end -= all < span->end ? all : span->end;
 }
 
 /** Bytes in a slot of a slice with `bytes` of data. */
@@ -259,31 +275,5 @@ CCL_GPU_FN uint64_t ccl_gpu_slot_bytes(uint32_t protocol, uint64_t bytes) {
     uint64_t lines = (bytes + data - 1) / data;
     return protocol == CCL_DEVICE_SIMPLE ? bytes : (lines ? lines : 1) * line;
 }
-
-#if !defined(CCL_KERNEL_TYPE) && !defined(CCL_GPU_PARTS)
-CCL_GPU_FN void ccl_gpu_move_span(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
-                                  const ccl_device_unit_t *unit, const ccl_device_step_t *step,
-                                  uint64_t batch, ccl_gpu_span_t *span) {
-    for (uint32_t i = 0; i < step->npieces && span->begin < span->end; i++)
-        ccl_gpu_move_piece(step->prim, run->type, run->op, b, (char *)run->memory[unit->rank],
-                           run->pieces[step->first_piece + i], batch, span);
-}
-
-/** Items begin .. end of a step's data in a micro-batch; begin < end. */
-CCL_GPU_FN void ccl_gpu_move_slice(const ccl_gpu_run_t *run, const ccl_gpu_block_t *b,
-                                   const ccl_device_unit_t *unit, const ccl_device_step_t *step,
-                                   uint64_t batch, uint64_t begin, uint64_t end) {
-    ccl_gpu_span_t span = {begin, end, (const char *)0, (char *)0};
-    if (step->recv != CCL_DEVICE_NONE) {
-        const ccl_device_conn_t *c = &run->conns[step->recv];
-        span.in = (const char *)c->data + b->shared->in % c->slots * c->slot_bytes;
-    }
-    if (step->send != CCL_DEVICE_NONE) {
-        const ccl_device_conn_t *c = &run->conns[step->send];
-        span.out = (char *)c->data + b->shared->out % c->slots * c->slot_bytes;
-    }
-    ccl_gpu_move_span(run, b, unit, step, batch, &span);
-}
-#endif
 
 #endif

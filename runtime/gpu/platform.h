@@ -50,6 +50,7 @@ static inline gpu_error_t gpu_host_free(void *p) {
 #endif
 
 #include "runtime/gpu/machine.h"
+#include "runtime/gpu/multimem.h"
 #include "runtime/gpu/blocks.h"
 
 #endif

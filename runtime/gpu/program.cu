@@ -37,7 +37,11 @@ struct ccl_device_program {
 
 /** Of a block, for tiles. */
 static size_t shared_bytes(const ccl_device_plan_t *plan) {
-    return plan->protocol == CCL_DEVICE_SIMPLE ? 0 : CCL_GPU_TILES * CCL_GPU_TILE_BYTES;
+    uint32_t tiles = CCL_GPU_TILES;
+    for (uint32_t i = 0; i < plan->nsteps; i++)
+        if (plan->steps[i].nrecv > 1)
+            tiles = CCL_GPU_TILES_TO_PULL;
+    return plan->protocol == CCL_DEVICE_SIMPLE ? 0 : (size_t)tiles * CCL_GPU_TILE_BYTES;
 }
 
 int gpu_residency(uint32_t index, uint32_t multiprocessors, uint32_t threads, size_t shared,

@@ -16,7 +16,8 @@ enum {
     GPU_NOT_COMPILED,
     GPU_NO_LOADER,
     GPU_NOT_ORDERED,
-    GPU_NO_DMABUF
+    GPU_NO_DMABUF,
+    GPU_NO_MULTICAST
 };
 /* Threads of a block: as many as still let all blocks be there at once. */
 enum { GPU_MOST_THREADS = 512, GPU_LEAST_THREADS = 128 };
@@ -69,6 +70,15 @@ int gpu_rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out);
 int gpu_rdma_export(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
                     uint64_t *offset_out);
 int gpu_rdma_flush(ccl_device_handle_t *device);
+
+/* Multicast memory (multicast.cu); CUDA alone. */
+#ifndef __HIP__
+bool gpu_multicast_here(uint32_t index);
+bool gpu_multicast_reduces(uint32_t type, uint32_t op);
+int gpu_multicast_alloc(ccl_device_handle_t *const *devices, uint32_t n, uint32_t members,
+                        size_t bytes, ccl_device_multicast_t **out);
+int gpu_multicast_free(ccl_device_multicast_t *memory);
+#endif
 
 /* A function of a library that was opened; false: it has none of this name. */
 bool gpu_symbol(void *library, const char *name, void *out);

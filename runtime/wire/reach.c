@@ -191,8 +191,9 @@ static void lay_out(ccl_i_job_t *job) {
         r->head_at[c] =
             take(&r->region_bytes[counted(job, c) ? r->to[c] : r->from[c]], sizeof(uint64_t));
         r->tail_at[c] = take(&r->region_bytes[r->from[c]], sizeof(uint64_t));
-        r->data_at[c] =
-            take(&r->region_bytes[r->to[c]], plan->conns[c].slot_bytes * plan->conns[c].slots);
+        if (!ccl_i_switches_hold(job, c))
+            r->data_at[c] =
+                take(&r->region_bytes[r->to[c]], plan->conns[c].slot_bytes * plan->conns[c].slots);
     }
 }
 
@@ -398,8 +399,11 @@ static void address(ccl_i_job_t *job, uint32_t c) {
     char *to = region_of(job, own_end, r->to[c]), *from = region_of(job, own_end, r->from[c]);
     conn->counted = counted(job, c);
     conn->head = (uint64_t *)(void *)((conn->counted ? to : from) + r->head_at[c]);
-    conn->data = to + r->data_at[c];
     conn->tail = (uint64_t *)(void *)(from + r->tail_at[c]);
+    if (ccl_i_switches_hold(job, c))
+        ccl_i_switches_address(job, c);
+    else
+        conn->data = to + r->data_at[c];
 }
 
 /** Whether devices of the processes' own are reached is tried; `--transport tcp` is obeyed. */
@@ -408,28 +412,53 @@ static bool may_use_ipc(const ccl_i_job_t *job) {
     return job->nprocesses > 1 && !job->mixed && (o->world > 1 || o->transport == CCL_RUN_SHM);
 }
 
-ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *err) {
-    ccl_i_wire_reach_t *r = &job->reach;
-    enum { PEERS = 1, WHOLE = 2 };
-    uint32_t can = enable_peers(job) ? PEERS : 0, *all = calloc(job->nprocesses, sizeof *all);
-    void *device = NULL;
-    bool whole = true;
+/** What a process's devices can do. */
+typedef struct abilities {
+    bool peers, whole_lines;
+    uint32_t switches;
+} abilities_t;
+
+static abilities_t own_abilities(const ccl_i_job_t *job) {
+    abilities_t a = {enable_peers(job), true, 0};
     for (uint32_t k = 0; k < job->nparts; k++)
-        whole = whole && job->parts[k].properties.whole_lines;
-    can |= whole ? WHOLE : 0;
-    r->memory = shared;
-    r->memory_is_shared = shared != NULL;
-    ccl_status_t status = all ? allot(job, err) : ccl_fail_nomem(err);
+        a.whole_lines = a.whole_lines && job->parts[k].properties.whole_lines;
+    a.switches = a.peers ? ccl_i_switches_can(job) : 0;
+    return a;
+}
+
+/** Learns what devices of all processes can do, and so which slots lie in multicast memory. */
+static ccl_status_t share_abilities(ccl_i_job_t *job, ccl_error_t *err) {
+    ccl_i_wire_reach_t *r = &job->reach;
+    abilities_t mine = own_abilities(job), *all = calloc(job->nprocesses, sizeof *all);
+    uint32_t *switches = calloc(job->nprocesses, sizeof *switches);
+    ccl_status_t status = all && switches ? allot(job, err) : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_i_group_exchange(job->group, &can, sizeof can, all, NULL, err);
+        status = ccl_i_group_exchange(job->group, &mine, sizeof mine, all, NULL, err);
     r->whole_lines = true;
     for (uint32_t p = 0; p < job->nprocesses && status == CCL_OK; p++) {
-        r->peers[p] = all[p] & PEERS;
-        r->whole_lines = r->whole_lines && (all[p] & WHOLE);
+        r->peers[p] = all[p].peers;
+        r->whole_lines = r->whole_lines && all[p].whole_lines;
+        switches[p] = all[p].switches;
     }
+    if (status == CCL_OK)
+        status = ccl_i_switches_init(job, switches, err);
     free(all);
-    if (status != CCL_OK)
-        return status;
+    free(switches);
+    return status;
+}
+
+ccl_status_t ccl_i_reach_connect(ccl_i_job_t *job, char *shared, ccl_error_t *err) {
+    ccl_i_wire_reach_t *r = &job->reach;
+    void *device = NULL;
+    r->memory = shared;
+    r->memory_is_shared = shared != NULL;
+    CCL_TRY(share_abilities(job, err));
+    if (r->switches.nmemories) {
+        bool all = false;
+        CCL_TRY(all_ok(job, ccl_i_switches_make(job), &all, err));
+        if (!all)
+            ccl_i_switches_drop(job);
+    }
     r->ipc = may_use_ipc(job);
     lay_out(job);
     CCL_TRY(ccl_i_group_agree(job->group, make_regions(job, err), err));
@@ -474,5 +503,6 @@ void ccl_i_reach_close(ccl_i_job_t *job, bool together) {
     free(r->mapped);
     free(r->conns);
     free(r->carried);
+    ccl_i_switches_fini(job);
     memset(r, 0, sizeof *r);
 }

@@ -8,6 +8,7 @@
 
 #include "runtime/device.h"
 #include "runtime/wire/group.h"
+#include "runtime/wire/switches.h"
 #include "runtime/plan.h"
 
 struct ccl_i_job;
@@ -27,6 +28,7 @@ typedef struct ccl_i_wire_reach {
                                               that does not count is in that of from */
     uint64_t *region_bytes;                /* [nparts] */
     void **mapped; /* [own parts * nparts] regions of other processes, by own part */
+    ccl_i_wire_switches_t switches;
     /* FIFOs in memory of the host */
     bool staged; /* some of this process */
     bool wired;  /* some of the job are carried by TCP */

@@ -73,6 +73,7 @@ static int properties(uint32_t index, ccl_device_properties_t *out) {
     out->whole_lines = !getenv("CCL_TEST_SPLIT_LINES");
     out->memory_bytes = UINT64_C(1) << 30;
     out->ipc = !getenv("CCL_TEST_NO_IPC");
+    out->multicast = getenv("CCL_TEST_MULTICAST") != NULL;
     return index < n ? 0 : 7;
 }
 
@@ -117,6 +118,10 @@ static int rdma_alloc(ccl_device_handle_t *device, size_t bytes, void **out);
 static int rdma_export(ccl_device_handle_t *device, void *memory, size_t bytes, int *fd_out,
                        uint64_t *offset_out);
 static int rdma_flush(ccl_device_handle_t *device);
+static bool multicast_reduces(uint32_t type, uint32_t op);
+static int multicast_alloc(ccl_device_handle_t *const *devices, uint32_t n, uint32_t members,
+                           size_t bytes, ccl_device_multicast_t **out);
+static int multicast_free(ccl_device_multicast_t *memory);
 #endif
 
 static int host_alloc(ccl_device_handle_t *device, size_t bytes, void **out) {
@@ -313,6 +318,11 @@ static void locate(const ccl_device_plan_t *plan, const ccl_device_step_t *s, ui
     }
 }
 
+/** Of the slice that a head or a tail is at. */
+static char *slot(const ccl_device_conn_t *c, const uint64_t *count) {
+    return (char *)back(c->data) + *(uint64_t *)back(count) % c->slots * c->slot_bytes;
+}
+
 static void one_slice(const ccl_device_program_t *f, const ccl_device_unit_t *u,
                       const ccl_device_step_t *s, const place_t *at) {
     const ccl_device_plan_t *plan = f->plan;
@@ -325,15 +335,15 @@ static void one_slice(const ccl_device_program_t *f, const ccl_device_unit_t *u,
     int32_t *memory = back(plan->memory[u->rank]);
     const ccl_device_conn_t *r = s->recv == CCL_DEVICE_NONE ? NULL : &plan->conns[s->recv];
     const ccl_device_conn_t *w = s->send == CCL_DEVICE_NONE ? NULL : &plan->conns[s->send];
-    uint64_t *tail = r ? back(r->tail) : NULL, *head = w ? back(w->head) : NULL;
-    const char *from = r ? (char *)back(r->data) + *tail % r->slots * r->slot_bytes : NULL;
-    char *to = w ? (char *)back(w->data) + *head % w->slots * w->slot_bytes : NULL;
     for (uint64_t k = at->slice * x, i = 0; k < n && i < x; k++, i++) {
         uint64_t src = 0, dst = 0;
         int32_t in = 0, value;
         locate(plan, s, at->batch, k, &src, &dst);
-        if (from)
-            memcpy(&in, from + 4 * i, 4);
+        for (uint32_t c = 0; c < s->nrecv; c++) {
+            int32_t x;
+            memcpy(&x, slot(&r[c], r[c].tail) + 4 * i, 4);
+            in = c ? combine(plan->op, in, x) : x;
+        }
         switch (s->prim) {
         case CCL_DEVICE_S:
         case CCL_DEVICE_CPY:
@@ -352,13 +362,13 @@ static void one_slice(const ccl_device_program_t *f, const ccl_device_unit_t *u,
         }
         if (s->prim != CCL_DEVICE_S && s->prim != CCL_DEVICE_RRS)
             memory[dst] = value;
-        if (to)
-            memcpy(to + 4 * i, &value, 4);
+        for (uint32_t c = 0; c < s->nsend; c++)
+            memcpy(slot(&w[c], w[c].head) + 4 * i, &value, 4);
     }
-    if (tail)
-        ++*tail;
-    if (head)
-        ++*head;
+    for (uint32_t c = 0; c < s->nrecv; c++)
+        ++*(uint64_t *)back(r[c].tail);
+    for (uint32_t c = 0; c < s->nsend; c++)
+        ++*(uint64_t *)back(w[c].head);
 }
 
 /** What keeps the unit from its next slice; CCL_DEVICE_NONE: nothing. 0 data, 1 slot, 2, 3. */
@@ -369,13 +379,13 @@ static uint32_t waits(const ccl_device_program_t *f, const ccl_device_unit_t *u,
         return 3;
     if (s->dep != CCL_DEVICE_NONE && plan->done[s->dep] <= at->batch)
         return 2;
-    if (s->recv != CCL_DEVICE_NONE) {
-        const ccl_device_conn_t *c = &plan->conns[s->recv];
+    for (uint32_t i = 0; i < s->nrecv; i++) {
+        const ccl_device_conn_t *c = &plan->conns[s->recv + i];
         if (*(uint64_t *)back(c->head) == *(uint64_t *)back(c->tail))
             return 0;
     }
-    if (s->send != CCL_DEVICE_NONE) {
-        const ccl_device_conn_t *c = &plan->conns[s->send];
+    for (uint32_t i = 0; i < s->nsend; i++) {
+        const ccl_device_conn_t *c = &plan->conns[s->send + i];
         if (*(uint64_t *)back(c->head) - *(uint64_t *)back(c->tail) >= c->slots)
             return 1;
     }
@@ -515,6 +525,9 @@ __attribute__((visibility("default"))) const ccl_device_ops_t *ccl_runtime_modul
         .rdma_alloc = rdma_alloc,
         .rdma_export = rdma_export,
         .rdma_flush = rdma_flush,
+        .multicast_reduces = multicast_reduces,
+        .multicast_alloc = multicast_alloc,
+        .multicast_free = multicast_free,
 #endif
         .program_load = program_load,
         .program_unload = program_unload,

@@ -7,6 +7,7 @@
 #include "fakedevice.c"
 #include "hostmachine.h"
 #include "sharedmemory.h"
+#include "fakemulticast.h"
 
 #include "runtime/gpu/blocks.h"
 #include "runtime/gpu/cache.h"
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 enum { LANES = 2 };
+#define TILES_BYTES ((size_t)CCL_GPU_TILES_TO_PULL * CCL_GPU_TILE_BYTES)
 
 static void ccl_gpu_barrier(const struct ccl_gpu_block *block) {
     fake_wait(block->barrier);
@@ -138,7 +140,7 @@ static void *lane_main(void *user) {
     lane_t *l = user;
     ccl_device_program_t *f = l->program;
     ccl_gpu_block_t block = {&f->shared[l->index], l->lane, LANES, &f->barriers[l->index],
-                             f->tiles + (size_t)l->index * CCL_GPU_TILES * CCL_GPU_TILE_BYTES};
+                             f->tiles + l->index * TILES_BYTES};
     if (f->kernel)
         f->kernel(&f->run, &block, l->index);
     else
@@ -243,7 +245,7 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
     f->shared = calloc(n, sizeof *f->shared);
     f->barriers = calloc(n, sizeof *f->barriers);
     f->lanes = calloc(n * LANES, sizeof *f->lanes);
-    f->tiles = aligned_alloc(16, n * CCL_GPU_TILES * CCL_GPU_TILE_BYTES);
+    f->tiles = aligned_alloc(16, n * TILES_BYTES);
     f->run.done = calloc(plan->nsteps + (size_t)1, sizeof *f->run.done);
     f->run.places = calloc(n, sizeof *f->run.places);
     f->run.uses = calloc(n, sizeof *f->run.uses);
@@ -257,6 +259,8 @@ static int program_load(ccl_device_handle_t *device, const ccl_device_plan_t *pl
         f->conns[c].data = back(plan->conns[c].data);
         f->conns[c].head = back(plan->conns[c].head);
         f->conns[c].tail = back(plan->conns[c].tail);
+        if (plan->conns[c].multi)
+            f->conns[c].multi = back(plan->conns[c].multi);
         if (plan->conns[c].lengths)
             f->conns[c].lengths = back(plan->conns[c].lengths);
     }

@@ -4,6 +4,7 @@
  * Random programs in all types, reductions and granularities; more blocks than fit; a hung program.
  */
 #include "random_programs.h"
+#include "tests/schedule/switches/switches.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -117,6 +118,28 @@ START_TEST(test_large) {
 }
 END_TEST
 
+/* Programs of switch connections; by multimem where ranks have GPUs behind one NVSwitch. */
+START_TEST(test_switches) {
+    ccl_rng_t rng;
+    ccl_rng_init(&rng, 53);
+    for (uint32_t done = 0, tried = 0; done < PROGRAMS / 4; tried++) {
+        ccl_run_options_t o;
+        ccl_error_t err = CCL_ERROR_INIT;
+        ccl_run_result_t *r = NULL;
+        ccl_program_t *p = switch_program(&rng);
+        random_options(&rng, (ccl_granularity_t)ccl_rng_below(&rng, 3), &o);
+        o.device = kind_of();
+        o.type = (ccl_type_t)(tried % CCL_TYPES);
+        o.op = (ccl_reduction_t)(tried / CCL_TYPES % CCL_REDUCTIONS);
+        ccl_status_t status = ccl_run_program(NULL, p, &o, &r, &err);
+        ck_assert_msg(status == CCL_OK || foreseen(status, &err), "%s: %s", p->name, err.text);
+        done += status == CCL_OK;
+        ccl_run_result_destroy(r);
+        ccl_program_destroy(p);
+    }
+}
+END_TEST
+
 int main(void) {
     if (!available()) {
         printf("no %s device is here\n", kind_of());
@@ -130,6 +153,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_others, 0, 1);
     tcase_add_test(tcase, test_random);
     tcase_add_test(tcase, test_large);
+    tcase_add_test(tcase, test_switches);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -10,14 +10,17 @@
 
 /* Fewer where a run costs more: under sanitizers, in processes. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { PROGRAMS = 100, TIMES = 1, IN_PROCESSES = 6 };
+enum { PROGRAMS = 100, TIMES = 1, IN_PROCESSES = 6, ON_GPUS = 12 };
 #else
-enum { PROGRAMS = 600, TIMES = 4, IN_PROCESSES = 40 };
+enum { PROGRAMS = 600, TIMES = 4, IN_PROCESSES = 40, ON_GPUS = 60 };
 #endif
+
+enum { MOST_BLOCKS = 24 }; /* two threads each, on fake GPUs */
 
 /** Whether it has steps that pull, multicast, do both, or pull and send on. */
 typedef struct seen {
     uint32_t pulls, multicasts, both, forwards, blocked, runs;
+    uint32_t connections, in_switch; /* of runs on devices */
 } seen_t;
 
 static void look_at(const ccl_program_t *p, seen_t *seen) {
@@ -56,6 +59,8 @@ static void replay(const ccl_program_t *p, ccl_run_options_t *o, const char *wha
     ck_assert_uint_gt(r->checked_items, 0);
     look_at(p, seen);
     seen->runs++;
+    seen->connections += r->switch_connections;
+    seen->in_switch += r->in_switch;
     ccl_run_result_destroy(r);
 }
 
@@ -169,6 +174,86 @@ START_TEST(test_processes) {
 }
 END_TEST
 
+/* ---------------------------------------------------------------- GPUs */
+
+/*
+ * The thread blocks of GPUs (gpublocks.c): all ranks on one, where blocks go through the members
+ * of a connection one by one; each on one of its own, which have multicast memory, or have no room
+ * left there; several on one of two, which has one part of such memory; in two processes.
+ */
+static const struct {
+    const char *devices, *multicast;
+    ccl_run_ranks_t ranks;
+    bool in_switch; /* often; else hardly or never */
+} gpus[] = {{"1", NULL, CCL_RANKS_THREADS, false},
+            {"16", "yes", CCL_RANKS_THREADS, true},
+            {"16", "full", CCL_RANKS_THREADS, false},
+            {"2", "yes", CCL_RANKS_THREADS, false},
+            {"16", "yes", CCL_RANKS_PROCESSES, false}};
+
+static void set(const char *name, const char *value) {
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+START_TEST(test_gpus) {
+    seen_t seen = {0};
+    ccl_rng_t rng;
+    set("CCL_DEVICE_PATH", FAKE_GPU);
+    set("CCL_TEST_DEVICES", gpus[_i].devices);
+    set("CCL_TEST_MULTICAST", gpus[_i].multicast);
+    ccl_rng_init(&rng, 70 + (uint64_t)_i);
+    while (seen.runs < ON_GPUS) {
+        ccl_run_options_t o;
+        ccl_program_t *p = switch_program(&rng);
+        random_way(&rng, gpus[_i].ranks, CCL_RUN_SHM, &o);
+        o.device = "cuda";
+        o.processes = 2;
+        if (p->ntbs <= MOST_BLOCKS && (gpus[_i].ranks == CCL_RANKS_THREADS || p->nranks > 2))
+            replay(p, &o, "on GPUs", &seen);
+        ccl_program_destroy(p);
+    }
+    ck_assert_uint_gt(seen.connections, ON_GPUS);
+    if (gpus[_i].in_switch)
+        ck_assert_uint_gt(seen.in_switch, ON_GPUS / 4);
+    else
+        ck_assert_uint_lt(seen.in_switch, seen.connections / 4);
+}
+END_TEST
+
+/* What a switch can sum, and with which protocol, is in it; all else is not. */
+START_TEST(test_in_switch) {
+    ccl_program_t *p = program_of("nvls", CCL_ALLREDUCE, plans[0].spec, NULL);
+    set("CCL_DEVICE_PATH", FAKE_GPU);
+    set("CCL_TEST_DEVICES", "3");
+    set("CCL_TEST_MULTICAST", "yes");
+    for (uint32_t type = 0; type < CCL_TYPES; type++) {
+        for (uint32_t op = 0; op < CCL_REDUCTIONS; op++) {
+            ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
+            bool sums = type != CCL_TYPE_FP32 || op == CCL_OP_SUM;
+            o.device = "cuda";
+            o.size_bytes = 100002; /* odd ends */
+            o.type = (ccl_type_t)type;
+            o.op = (ccl_reduction_t)op;
+            o.protocol = _i ? CCL_RUN_LL : CCL_RUN_SIMPLE;
+            ccl_run_result_t *r = run_right(p, &o, ccl_type_name(o.type));
+            ck_assert_uint_eq(r->devices, 3);
+            ck_assert_uint_gt(r->switch_connections, 0);
+            if (_i)
+                ck_assert_uint_eq(r->in_switch, 0);
+            else if (sums)
+                ck_assert_uint_eq(r->in_switch, r->switch_connections);
+            else /* its multicasts alone */
+                ck_assert(r->in_switch > 0 && r->in_switch < r->switch_connections);
+            ccl_run_result_destroy(r);
+        }
+    }
+    ccl_program_destroy(p);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- what waits, and what cannot */
 
 static uint32_t add_block(ccl_program_builder_t *b, uint32_t rank, uint32_t send, uint32_t recv,
@@ -243,6 +328,8 @@ int main(void) {
 #else
     (void)test_processes;
 #endif
+    tcase_add_loop_test(tcase, test_gpus, 0, (int)CCL_ARRAY_LEN(gpus));
+    tcase_add_loop_test(tcase, test_in_switch, 0, 2);
     tcase_add_loop_test(tcase, test_hang, 0, 3);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
