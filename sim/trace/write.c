@@ -20,6 +20,8 @@ void ccl_i_trace_string(ccl_text_t *out, const char *text) {
 static const char *end_name(const ccl_trace_t *t, uint32_t end, char *out, size_t len) {
     if (ccl_peer_is_group(end) && (end & ~CCL_PEER_GROUP) < t->ngroups)
         snprintf(out, len, "GPUs %s", t->groups[end & ~CCL_PEER_GROUP]);
+    else if (ccl_peer_is_member(end))
+        snprintf(out, len, "GPU %u through a switch", ccl_peer_rank(end));
     else
         snprintf(out, len, "GPU %u", end);
     return out;

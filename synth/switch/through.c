@@ -8,7 +8,8 @@
 
 /* Ranks that one switch may join: of a server, or of a rail over all servers. */
 typedef struct reach {
-    uint32_t *part;         /* [nranks] of each rank */
+    uint32_t *part, *place; /* [nranks] of each rank, and which of its part's it is */
+    uint32_t most;          /* ranks of a part */
     bool *adds, *multicast; /* [nranks] whether switches can, by part */
 } reach_t;
 
@@ -35,13 +36,14 @@ typedef struct pass {
     uint32_t *first, *list; /* transfers by chunk */
     bool *gone;             /* [ntransfers] */
     ends_t *ends;           /* [2 nranks] multicasts of each rank, then pulls */
-    uint32_t channels, parts;
+    ccl_i_through_way_t way;
     uint64_t made;
     ccl_schedule_builder_t *b;
 } pass_t;
 
 static void pass_fini(pass_t *p) {
     free(p->reach.part);
+    free(p->reach.place);
     free(p->reach.adds);
     free(p->reach.multicast);
     free(p->forest.edges);
@@ -58,8 +60,10 @@ static void pass_fini(pass_t *p) {
 static bool pass_init(pass_t *p) {
     const ccl_schedule_t *s = p->from;
     size_t nranks = s->coll->nranks + (size_t)1, n = s->ntransfers + (size_t)1;
-    p->reach = (reach_t){malloc(nranks * sizeof(uint32_t)), calloc(nranks, sizeof(bool)),
-                         calloc(nranks, sizeof(bool))};
+    p->reach = (reach_t){.part = malloc(nranks * sizeof(uint32_t)),
+                         .place = calloc(nranks, sizeof(uint32_t)),
+                         .adds = calloc(nranks, sizeof(bool)),
+                         .multicast = calloc(nranks, sizeof(bool))};
     p->forest.edges = malloc(n * sizeof(uint32_t));
     p->forest.tree = malloc(nranks * sizeof(uint32_t));
     p->forest.once = calloc(nranks, 1);
@@ -68,9 +72,9 @@ static bool pass_init(pass_t *p) {
     p->list = malloc(n * sizeof(uint32_t));
     p->gone = calloc(n, sizeof(bool));
     p->ends = calloc(2 * nranks, sizeof(ends_t));
-    return p->reach.part && p->reach.adds && p->reach.multicast && p->forest.edges &&
-           p->forest.tree && p->forest.once && p->forest.group && p->first && p->list && p->gone &&
-           p->ends;
+    return p->reach.part && p->reach.place && p->reach.adds && p->reach.multicast &&
+           p->forest.edges && p->forest.tree && p->forest.once && p->forest.group && p->first &&
+           p->list && p->gone && p->ends;
 }
 
 static void list_by_chunk(pass_t *p) {
@@ -145,8 +149,17 @@ static bool next_channel(pass_t *p, uint32_t root, uint32_t group, uint16_t *out
         return false;
     e->n += at == e->n;
     e->group[at] = group;
-    *out = (uint16_t)(at * p->channels + e->used[at]++ % p->channels);
+    *out = (uint16_t)(at * p->way.channels + e->used[at]++ % p->way.channels);
     return true;
+}
+
+/* In turn, blocks of a channel serve one GPU after the other, each channel beginning with another
+   one: so all GPUs have something to send on from the start. */
+static uint32_t turn_of(const pass_t *p, uint32_t root, uint32_t channel) {
+    uint32_t n = p->reach.most;
+    if (!p->way.in_turn)
+        return 0;
+    return (p->reach.place[root] + n - channel % n) % n;
 }
 
 /* All transfers of one tree as one: a pull when the last of them is due, a multicast with the
@@ -170,11 +183,12 @@ static void replace_tree(pass_t *p, uint32_t top) {
     uint32_t group = ccl_schedule_builder_group(p->b, f->group, n);
     all.src = f->adds ? group : root;
     all.dst = f->adds ? root : group;
-    for (uint32_t q = 0; q < p->parts; q++) {
+    for (uint32_t q = 0; q < p->way.parts; q++) {
         ccl_transfer_t part = all;
-        part.chunk = all.chunk * p->parts + q;
+        part.chunk = all.chunk * p->way.parts + q;
         if (!next_channel(p, root, group, &part.channel))
             return;
+        part.step = all.step * p->reach.most + turn_of(p, root, part.channel);
         ccl_schedule_builder_add(p->b, part);
     }
     p->made++;
@@ -206,9 +220,13 @@ static bool find_reach(pass_t *p, const ccl_i_cluster_t *c, bool rails) {
         p->reach.part[r] = rails ? c->local[r] : c->server[r];
     for (uint32_t k = 0; k < nparts; k++) {
         uint32_t n = 0;
-        for (uint32_t r = 0; r < c->nranks; r++)
-            if (p->reach.part[r] == k)
-                ranks[n++] = r;
+        for (uint32_t r = 0; r < c->nranks; r++) {
+            if (p->reach.part[r] != k)
+                continue;
+            p->reach.place[r] = n;
+            ranks[n++] = r;
+        }
+        p->reach.most = n > p->reach.most ? n : p->reach.most;
         p->reach.adds[k] = n > 2 && ccl_topology_in_switch(c->topo, true, ranks, n);
         p->reach.multicast[k] = n > 2 && ccl_topology_in_switch(c->topo, false, ranks, n);
         any = any || p->reach.adds[k] || p->reach.multicast[k];
@@ -230,22 +248,23 @@ static void add_kept(pass_t *p) {
             const ccl_peer_group_t *g = &s->groups[*end & ~CCL_PEER_GROUP];
             *end = ccl_schedule_builder_group(p->b, g->ranks, g->n);
         }
-        for (uint32_t q = 0; q < p->parts; q++) {
-            t.chunk = s->transfers[i].chunk * p->parts + q;
+        t.step *= p->reach.most;
+        for (uint32_t q = 0; q < p->way.parts; q++) {
+            t.chunk = s->transfers[i].chunk * p->way.parts + q;
             ccl_schedule_builder_add(p->b, t);
         }
     }
 }
 
 static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *from,
-                             uint32_t channels, uint32_t parts, bool rails, ccl_schedule_t **out,
+                             ccl_i_through_way_t way, bool rails, ccl_schedule_t **out,
                              ccl_error_t *err) {
-    pass_t p = {.from = from, .channels = channels, .parts = parts};
+    pass_t p = {.from = from, .way = way};
     ccl_collective_t *coll = NULL;
     ccl_status_t status = pass_init(&p) ? CCL_OK : ccl_fail_nomem(err);
     *out = NULL;
     if (status == CCL_OK && find_reach(&p, c, rails)) {
-        status = ccl_collective_split(from->coll, parts, &coll, err);
+        status = ccl_collective_split(from->coll, way.parts, &coll, err);
         p.b = status == CCL_OK ? ccl_schedule_builder_create(from->name, coll) : NULL;
         if (status == CCL_OK && !p.b)
             status = ccl_fail_nomem(err);
@@ -272,19 +291,23 @@ static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *fro
 }
 
 ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    const ccl_schedule_t *schedule, uint32_t channels,
-                                    uint32_t parts, ccl_schedule_t **out, ccl_error_t *err) {
+                                    const ccl_schedule_t *schedule, const ccl_i_through_way_t *way,
+                                    ccl_schedule_t **out, ccl_error_t *err) {
     ccl_i_cluster_t cluster;
     ccl_schedule_t *between = NULL;
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    ccl_status_t status = run_pass(&cluster, schedule, channels, parts, false, out, err);
+    ccl_status_t status = run_pass(&cluster, schedule, *way, false, out, err);
+    ccl_i_through_way_t between_way = *way;
+    if (*out)
+        between_way.parts = 1;
     if (status == CCL_OK && cluster.nservers > 2 && cluster.min_gpus == cluster.max_gpus)
-        status = run_pass(&cluster, *out ? *out : schedule, channels, *out ? 1 : parts, true,
-                          &between, err);
+        status = run_pass(&cluster, *out ? *out : schedule, between_way, true, &between, err);
     if (between || status != CCL_OK) {
         ccl_schedule_destroy(*out);
         *out = between;
     }
+    if (*out && way->piece_bytes > 0)
+        (*out)->piece_bytes = way->piece_bytes;
     ccl_i_cluster_fini(&cluster);
     return status;
 }
@@ -293,6 +316,10 @@ ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *ro
 
 /** Over which connections of a GPU are spread at most, as NCCL does. */
 #define MOST_CHANNELS 32
+/** Pieces that are tried: halves of the schedule's, or of the first, but of no more than the last.
+ */
+#define MOST_PIECE_BYTES 1048576.0
+#define LEAST_PIECE_BYTES 16384.0
 /** As ccl_lower() takes. */
 #define DEFAULT_SIZE_BYTES 268435456.0
 /** Plain ways of lowering are at most this much faster than a block per connection in step order:
@@ -403,50 +430,82 @@ typedef struct through {
 } through_t;
 
 static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *schedule,
-                                 uint32_t channels, uint32_t parts, through_t *out,
-                                 ccl_error_t *err) {
+                                 ccl_i_through_way_t way, through_t *out, ccl_error_t *err) {
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     ccl_status_t status = verdict ? CCL_OK : ccl_fail_nomem(err);
     *out = (through_t){NULL, INFINITY};
     if (status == CCL_OK)
-        status = ccl_i_through_switches(c->topo, c->routes, schedule, channels, parts,
-                                        &out->schedule, err);
+        status = ccl_i_through_switches(c->topo, c->routes, schedule, &way, &out->schedule, err);
     if (status == CCL_OK && out->schedule)
         status = ccl_schedule_verify(c->ctx, out->schedule, verdict, err);
     if (status == CCL_OK && out->schedule && verdict->valid) {
         ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .level = CCL_GRANULARITY_ALGORITHM};
         status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, &timing, err);
         out->time_s = timing.time_s;
-        ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", channels,
-                       channels == 1 ? "" : "s");
+        ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", way.channels,
+                       way.channels == 1 ? "" : "s");
+        if (way.piece_bytes > 0)
+            ccl_origin_add(out->schedule->origin, "pieces of %.3g KB", way.piece_bytes / 1024);
     }
     free(verdict);
     return status;
 }
 
-/* The fastest of those through switches: from many channels down, as long as that is no slower. */
+/** If it is faster than the best so far it is the best then; with fewer channels, if not slower. */
+static ccl_status_t try_through(const contest_t *c, const ccl_schedule_t *schedule,
+                                ccl_i_through_way_t way, through_t *best, bool *better,
+                                ccl_error_t *err) {
+    through_t now;
+    ccl_status_t status = make_through(c, schedule, way, &now, err);
+    *better = status == CCL_OK && now.time_s < INFINITY &&
+              (way.piece_bytes > 0 || way.in_turn ? now.time_s < best->time_s
+                                                  : now.time_s <= best->time_s);
+    if (*better) {
+        ccl_schedule_destroy(best->schedule);
+        *best = now;
+    } else {
+        ccl_schedule_destroy(now.schedule);
+    }
+    return status;
+}
+
+/* The fastest of those through switches: from many channels down, as long as that is no slower;
+   then in smaller pieces. A pull hands on nothing before all of a piece has come, so it takes
+   smaller ones than the trees that it replaces. */
 static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *schedule,
                                  through_t *best, ccl_error_t *err) {
     ccl_schedule_t *one = NULL;
+    ccl_i_through_way_t way = {0}, at = {.channels = 1, .parts = 1};
     uint32_t used = 0;
+    bool better = true;
     *best = (through_t){NULL, INFINITY};
-    ccl_status_t status = ccl_i_through_switches(c->topo, c->routes, schedule, 1, 1, &one, err);
+    ccl_status_t status = ccl_i_through_switches(c->topo, c->routes, schedule, &at, &one, err);
     if (status == CCL_OK && one)
         status = most_used(one, &used, err);
     ccl_schedule_destroy(one);
     for (uint32_t n = MOST_CHANNELS; n > 0 && used > 0 && status == CCL_OK; n /= 2) {
-        through_t now;
-        status = make_through(c, schedule, n, (n + used - 1) / used, &now, err);
-        bool slower = now.time_s > best->time_s;
-        if (status == CCL_OK && now.time_s < INFINITY && !slower) {
-            ccl_schedule_destroy(best->schedule);
-            *best = now;
-            now.schedule = NULL;
-        }
-        ccl_schedule_destroy(now.schedule);
-        if (slower)
+        at = (ccl_i_through_way_t){.channels = n, .parts = (n + used - 1) / used};
+        status = try_through(c, schedule, at, best, &better, err);
+        if (better)
+            way = at;
+        else if (best->schedule)
             break;
     }
+    double piece = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
+    if (best->schedule)
+        piece = fmin(piece, c->size_bytes / best->schedule->coll->nchunks);
+    at = way;
+    for (better = best->schedule != NULL; better && status == CCL_OK;) {
+        at.piece_bytes = piece /= 2;
+        better = false;
+        if (piece >= LEAST_PIECE_BYTES)
+            status = try_through(c, schedule, at, best, &better, err);
+        if (better)
+            way = at;
+    }
+    way.in_turn = true;
+    if (best->schedule && status == CCL_OK)
+        status = try_through(c, schedule, way, best, &better, err);
     return status;
 }
 

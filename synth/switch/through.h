@@ -6,18 +6,24 @@
 
 #include "synth/synth.h"
 
+/** How transfers go through switches. */
+typedef struct ccl_i_through_way {
+    uint32_t channels;  /* over which the connections of a GPU are spread, at least 1 */
+    uint32_t parts;     /* that every chunk is cut into, at least 1 */
+    bool in_turn;       /* channels begin with different GPUs */
+    double piece_bytes; /* 0: as the schedule has it */
+} ccl_i_through_way_t;
+
 /**
  * The same schedule with switch connections for its trees inside the reach of a switch: where a
  * chunk goes from one GPU of a server on to several of it, one multicast; where several of a server
  * send what is added up at one of it, one pull. Then the same between the servers' GPUs of a rail.
  *
- * @param channels  over which the connections of a GPU are spread, at least 1.
- * @param parts     that every chunk is cut into, at least 1.
- * @param out       NULL: there is no such tree.
+ * @param out  NULL: there is no such tree.
  */
 ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *routes,
-                                    const ccl_schedule_t *schedule, uint32_t channels,
-                                    uint32_t parts, ccl_schedule_t **out, ccl_error_t *err);
+                                    const ccl_schedule_t *schedule, const ccl_i_through_way_t *way,
+                                    ccl_schedule_t **out, ccl_error_t *err);
 
 /**
  * Replaces a schedule by the fastest of those through switches, where one is faster: by simulation

@@ -10,18 +10,15 @@ typedef struct traced {
     json_t *root;
 } traced_t;
 
-static traced_t trace(const char *text, uint32_t batches, uint64_t max_events) {
-    small_system_t on = {.links = "0-1:nvlink,10,1 1-2:net,5,2 0-2:nvlink,10,1",
-                         .transports = "\"nvlink\":{\"slices\":2,\"overhead\":\"1us\"},"
-                                       "\"net\":{\"tb_rate\":\"20GB/s\"}",
-                         .gpu = "\"copy_rate\":\"10GB/s\""};
+static traced_t trace_on(const small_system_t *on, const char *text, uint32_t batches,
+                         uint64_t max_events) {
     traced_t t = {0};
     ccl_trace_t *trace = ccl_trace_create(max_events);
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_text_t out = {0};
     json_error_t wrong;
-    t.topo = small_topology(&on);
+    t.topo = small_topology(on);
     t.program = small_program(text, 3, "Simple", NULL);
     options.size_bytes = 4e6 * batches;
     options.batches = batches;
@@ -39,6 +36,15 @@ static traced_t trace(const char *text, uint32_t batches, uint64_t max_events) {
     ccl_text_fini(&out);
     ccl_trace_destroy(trace);
     return t;
+}
+
+static traced_t trace(const char *text, uint32_t batches, uint64_t max_events) {
+    static const small_system_t on = {.links = "0-1:nvlink,10,1 1-2:net,5,2 0-2:nvlink,10,1",
+                                      .transports =
+                                          "\"nvlink\":{\"slices\":2,\"overhead\":\"1us\"},"
+                                          "\"net\":{\"tb_rate\":\"20GB/s\"}",
+                                      .gpu = "\"copy_rate\":\"10GB/s\""};
+    return trace_on(&on, text, batches, max_events);
 }
 
 static void traced_fini(traced_t *t) {
@@ -171,12 +177,22 @@ START_TEST(test_words) {
         "waits for data from GPU 1",
         "block 0, from GPU 0 to GPU 2, channel 0",
         "GPU 0 to GPU 1, channel 0"};
-    traced_t t = trace(PROGRAM, 1, 0);
-    char *text = json_dumps(t.root, 0);
-    for (size_t i = 0; i < CCL_ARRAY_LEN(wanted); i++)
-        ck_assert_msg(strstr(text, wanted[i]) != NULL, "no \"%s\"", wanted[i]);
-    free(text);
-    traced_fini(&t);
+    static const char *const switched[] = {"receive chunk 0 of 4, from GPUs 1-2",
+                                           "send chunk 0 of 4, to GPU 0 through a switch",
+                                           "block 0, to GPU 0 through a switch, channel 0"};
+    static const small_system_t star = {.links = "0-s:nvlink,10,1 1-s:nvlink,10,1 2-s:nvlink,10,1",
+                                        .switches = "\"multicast\":true,\"reduce\":true"};
+    traced_t t[] = {trace(PROGRAM, 1, 0),
+                    trace_on(&star, "0<{12}: r1 | 1>!0: s1 | 2>!0: s1", 1, 0)};
+    for (int k = 0; k < 2; k++) {
+        char *text = json_dumps(t[k].root, 0);
+        for (size_t i = 0; i < (k ? CCL_ARRAY_LEN(switched) : CCL_ARRAY_LEN(wanted)); i++) {
+            const char *words = k ? switched[i] : wanted[i];
+            ck_assert_msg(strstr(text, words) != NULL, "no \"%s\"", words);
+        }
+        free(text);
+        traced_fini(&t[k]);
+    }
 }
 END_TEST
 
