@@ -1,5 +1,6 @@
 /*
- * The symbolic execution of a program by the verifier; private to program.c and result.c.
+ * The symbolic execution of a program by the verifier; private to program.c, races.c, apart.c and
+ * result.c.
  */
 #ifndef CCL_SCHEDULE_VERIFY_EXEC_I_H
 #define CCL_SCHEDULE_VERIFY_EXEC_I_H
@@ -28,13 +29,14 @@ typedef struct ccl_i_check {
     ccl_i_access_t a, b;
 } ccl_i_check_t;
 
+/** Checks for later, by part of what is known of the order (ccl_i_order_part). */
 typedef struct ccl_i_checks {
-    ccl_i_check_t *list;
-    size_t n, cap;
+    struct {
+        ccl_i_check_t *list;
+        size_t n, cap;
+    } parts[CCL_I_ORDER_PARTS];
+    size_t n, most; /* of all parts; how many there may be, about */
 } ccl_i_checks_t;
-
-/** Checks that are made at once, about. */
-#define CCL_I_CHECKS ((size_t)1 << 16)
 
 typedef struct ccl_i_exec {
     const ccl_program_t *program;
@@ -101,8 +103,11 @@ bool ccl_i_exec_keeps_apart(ccl_i_exec_t *x, uint32_t step, uint32_t e, uint8_t 
                             uint32_t elem, uint32_t at);
 /** Is a over before b? Where checks are for later: yes, until they are made. False: no memory. */
 bool ccl_i_exec_ordered(ccl_i_exec_t *x, ccl_i_access_t a, ccl_i_access_t b, bool *out);
-/** Makes them. False: they are not all in order, or there is no memory. */
-bool ccl_i_exec_check(const ccl_i_exec_t *x, const ccl_i_checks_t *checks);
+/** Steps from place *at of the order on, up to a fault or as many checks as are for later. */
+ccl_status_t ccl_i_exec_steps(const ccl_ctx_t *ctx, ccl_i_exec_t *x, uint32_t *at);
+/** Runs all steps on the context's threads, unless something is wrong. *fine_out: nothing was, and
+    there was memory. */
+ccl_status_t ccl_i_exec_apart(const ccl_ctx_t *ctx, ccl_i_exec_t *x, bool *fine_out);
 
 /** At the end: every destination has its chunks; whether ranks add them up in different orders. */
 void ccl_i_exec_result(ccl_i_exec_t *x);

@@ -24,13 +24,17 @@ struct ccl_i_met {
     uint32_t query, place;
 };
 
+static void end_search(ccl_i_search_t *q) {
+    free(q->seen);
+    free(q->stack);
+    free(q->far);
+    free(q->after);
+    free(q->over);
+}
+
 void ccl_i_order_fini(ccl_i_order_t *order) {
     free(order->known);
-    free(order->search.seen);
-    free(order->search.stack);
-    free(order->search.far);
-    free(order->search.after);
-    free(order->search.over);
+    end_search(&order->search);
     memset(order, 0, sizeof *order);
 }
 
@@ -113,8 +117,16 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
+static size_t known_at(uint32_t a, uint32_t b) {
+    return ccl_mix64((uint64_t)a << 32 | b) >> 48;
+}
+
 static struct ccl_i_known_order *known_slot(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
+    return &o->known[known_at(a, b)];
+}
+
+uint32_t ccl_i_order_part(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    return known_at(o->nodes[a].tb, o->nodes[b].tb) % CCL_I_ORDER_PARTS;
 }
 
 /* ---------------------------------------------------------------- what a query has seen */
@@ -274,18 +286,23 @@ static void map_heads(ccl_i_order_t *o) {
     }
 }
 
+static bool begin_search(ccl_i_order_t *o) {
+    ccl_i_search_t *q = &o->search;
+    size_t n = o->program->ntbs + (size_t)1;
+    q->after = q->after ? q->after : calloc(n, sizeof *q->after);
+    q->over = q->over ? q->over : calloc(n, sizeof *q->over);
+    return q->after && q->over;
+}
+
 /**
  * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
  * walk over all trees, and the head of the chain of messages that it ends.
  */
-static bool map_paths(ccl_i_order_t *o) {
+bool ccl_i_order_map(ccl_i_order_t *o) {
     const ccl_program_t *p = o->program;
     ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
-    ccl_i_search_t *q = &o->search;
-    q->after = calloc(p->ntbs + (size_t)1, sizeof *q->after);
-    q->over = calloc(p->ntbs + (size_t)1, sizeof *q->over);
-    bool ok = last && q->after && q->over;
+    bool ok = last && begin_search(o);
     if (ok) {
         map_children(o);
         memset(last, 0xff, (p->nranks + (size_t)1) * sizeof *last);
@@ -476,7 +493,7 @@ bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bo
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
-    if (!o->mapped && !map_paths(o))
+    if (!o->mapped && !ccl_i_order_map(o))
         return false;
     bool keep = false;
     if (on_data_path(o, a, b, &keep)) {
@@ -493,4 +510,15 @@ bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bo
         *known = (struct ccl_i_known_order){ta, tb, q->hit, to};
     *out = hit > 0;
     return true;
+}
+
+bool ccl_i_order_split(const ccl_i_order_t *o, ccl_i_order_t *out) {
+    *out = *o;
+    memset(&out->search, 0, sizeof out->search);
+    return begin_search(out);
+}
+
+void ccl_i_order_join(ccl_i_order_t *o, ccl_i_order_t *split) {
+    o->search.nvisited += split->search.nvisited;
+    end_search(&split->search);
 }

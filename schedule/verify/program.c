@@ -419,11 +419,10 @@ static void prefetch(const exec_t *x, uint32_t at) {
                            1);
 }
 
-/** Steps from place *at of the order on, up to a fault or as many checks as are made at once. */
-static ccl_status_t run_steps(const ccl_ctx_t *ctx, exec_t *x, uint32_t *at) {
+ccl_status_t ccl_i_exec_steps(const ccl_ctx_t *ctx, exec_t *x, uint32_t *at) {
     const ccl_program_t *program = x->program;
     for (; *at < program->nsteps && x->verdict->valid; ++*at) {
-        if (x->checks && x->checks->n >= CCL_I_CHECKS)
+        if (x->checks && x->checks->n >= x->checks->most)
             break;
         prefetch(x, *at);
         run_step(x, x->links->nodes[*at].order);
@@ -437,48 +436,11 @@ static ccl_status_t run_steps(const ccl_ctx_t *ctx, exec_t *x, uint32_t *at) {
     return CCL_OK;
 }
 
-/** One thread runs steps, another makes the checks of those before. */
-typedef struct apart {
-    exec_t *x;
-    ccl_i_checks_t lists[2];
-    uint32_t at, filled;
-    bool ordered;
-} apart_t;
-
-static ccl_status_t run_part(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    apart_t *a = user;
-    (void)worker, (void)err;
-    if (index == 0)
-        return run_steps(NULL, a->x, &a->at);
-    a->ordered = ccl_i_exec_check(a->x, &a->lists[!a->filled]);
-    return CCL_OK;
-}
-
-/** Runs all steps, where nothing is wrong. *fine_out: nothing was, and there was memory. */
-static ccl_status_t run_apart(const ccl_ctx_t *ctx, exec_t *x, bool *fine_out) {
-    apart_t a = {.x = x, .ordered = true};
-    ccl_status_t status = CCL_OK;
-    bool fine = true;
-    do {
-        a.lists[a.filled].n = 0;
-        x->checks = &a.lists[a.filled];
-        status = ccl_parallel_for(2, 2, run_part, &a, NULL);
-        fine = status == CCL_OK && x->verdict->valid && a.ordered;
-        ccl_progress_t progress = {.phase = "verify", .done = a.at, .total = x->program->nsteps};
-        status = ccl_ctx_poll(ctx, &progress);
-        a.filled = !a.filled;
-    } while (status == CCL_OK && fine && (a.at < x->program->nsteps || a.lists[!a.filled].n > 0));
-    x->checks = NULL;
-    free(a.lists[0].list);
-    free(a.lists[1].list);
-    *fine_out = fine;
-    return status;
-}
-
-/** From as many steps on, a second thread is worth its while. */
+/** From as many steps on, more threads are worth their while. */
 #define APART (UINT32_C(1) << 18)
 
-/** @param apart  by two threads; *apart: it was right, else what is wrong is still to be found. */
+/** @param apart  by several threads; *apart: it was right, else what is wrong is still to be found.
+ */
 static ccl_status_t execute_as(const ccl_ctx_t *ctx, exec_t x, bool *apart, ccl_error_t *err) {
     ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
     ccl_verdict_t *out = x.verdict, scratch = *out;
@@ -491,7 +453,7 @@ static ccl_status_t execute_as(const ccl_ctx_t *ctx, exec_t x, bool *apart, ccl_
     ccl_i_order_restore(x.order);
     if (*apart) {
         x.verdict = &scratch;
-        status = run_apart(ctx, &x, apart);
+        status = ccl_i_exec_apart(ctx, &x, apart);
         if (status != CCL_OK || !*apart) {
             ccl_error_clear(&own_err);
             goto end;
@@ -499,7 +461,7 @@ static ccl_status_t execute_as(const ccl_ctx_t *ctx, exec_t x, bool *apart, ccl_
         *out = scratch;
         x.verdict = out;
     } else {
-        CCL_TRY_GOTO(run_steps(ctx, &x, &at), status, end);
+        CCL_TRY_GOTO(ccl_i_exec_steps(ctx, &x, &at), status, end);
     }
     if (x.verdict->valid)
         ccl_i_exec_result(&x);

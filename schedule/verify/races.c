@@ -1,5 +1,4 @@
-/* The program verifier: faults and where they are; whether two accesses of one element are ordered,
- * at once or, of large programs, by another thread that checks what the first has met. */
+/* The program verifier: faults and where they are. */
 #include "schedule/verify/exec_i.h"
 
 #include <stdio.h>
@@ -89,32 +88,4 @@ bool ccl_i_exec_keeps_apart(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer
              ccl_i_exec_buffer(buffer), elem);
     ccl_i_exec_fault(x, "alias", step, x->elems[at].value.chunk, text);
     return false;
-}
-
-/* ---------------------------------------------------------------- checks */
-
-bool ccl_i_exec_ordered(exec_t *x, ccl_i_access_t a, ccl_i_access_t b, bool *out) {
-    ccl_i_checks_t *later = x->checks;
-    if (!later)
-        return ccl_i_order_before(x->order, a, b, out);
-    *out = true;
-    if (!ccl_grow(&later->list, &later->cap, later->n + 1, sizeof *later->list))
-        return false;
-    later->list[later->n++] = (ccl_i_check_t){a, b};
-    return true;
-}
-
-bool ccl_i_exec_check(const exec_t *x, const ccl_i_checks_t *checks) {
-    enum { AHEAD = 8 };
-    for (size_t i = 0; i < checks->n; i++) {
-        bool ordered = false;
-        if (i + AHEAD < checks->n) {
-            __builtin_prefetch(&x->links->nodes[checks->list[i + AHEAD].a.step]);
-            __builtin_prefetch(&x->links->nodes[checks->list[i + AHEAD].b.step]);
-        }
-        if (!ccl_i_order_before(x->order, checks->list[i].a, checks->list[i].b, &ordered) ||
-            !ordered)
-            return false;
-    }
-    return true;
 }
