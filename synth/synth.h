@@ -239,6 +239,9 @@ typedef struct ccl_synth_ops {
     /** Where switches can multicast and reduce, its trees inside their reach become switch
         connections if that is faster by simulation; such schedules have groups. */
     bool through_switches;
+    /** Its schedules are small however large the cluster: two transfers for each two ranks at most.
+        Comparisons make them beside large ones. */
+    bool few;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */

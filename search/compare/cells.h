@@ -144,6 +144,10 @@ ccl_status_t ccl_i_compare_sample(ccl_i_compare_t *c, uint32_t size, uint32_t co
                                   ccl_routes_t *routes, ccl_error_t *err);
 /** What they come to: ranks, before winners are picked. */
 ccl_status_t ccl_i_compare_rank(ccl_i_compare_t *c, ccl_error_t *err);
+/** Which sizes' winners are no better than others, and the spreads that say so. */
+ccl_status_t ccl_i_compare_ties(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err);
+/** Without memory for it, or time, a cell has no spread, a size no links. */
+ccl_status_t ccl_i_compare_unsure(ccl_i_compare_t *c, ccl_status_t status);
 /** How far the others are behind the winners, and how sure that is. */
 void ccl_i_compare_pair(ccl_i_compare_t *c);
 /** A cell as the notebook has it. */

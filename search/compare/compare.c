@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPREAD 1e-6
 /* ---------------------------------------------------------------- with little memory */
 
 /* Contenders that there was no memory for beside others. */
@@ -175,94 +174,6 @@ static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *e
     return CCL_OK;
 }
 
-static void find_tie(ccl_comparison_t *out, uint32_t size) {
-    const ccl_compare_cell_t *cells = out->cells + (size_t)size * out->ncontenders;
-    uint32_t best = out->winner[size];
-    for (uint32_t i = 0; best != CCL_NONE && i < out->ncontenders; i++) {
-        if (i != best && cells[i].status == CCL_OK && cells[i].low_s <= cells[best].high_s)
-            out->tie[size] = true;
-    }
-}
-
-/* Cells near a size's winner: it, or those that may be as good. */
-static void choose_again(ccl_i_compare_t *c, bool winners) {
-    uint32_t nc = c->options->ncontenders;
-    c->nagain = 0;
-    for (uint32_t s = 0; s < c->options->nsizes; s++) {
-        const ccl_compare_cell_t *cells = c->out->cells + (size_t)s * nc;
-        uint32_t best = c->out->winner[s];
-        bool rivals = false;
-        for (uint32_t i = 0; best != CCL_NONE && i < nc; i++) {
-            if (i == best || cells[i].status != CCL_OK ||
-                cells[i].time_s > cells[best].time_s * (1 + CCL_I_COMPARE_NEAR))
-                continue;
-            rivals = true;
-            if (!winners && cells[i].time_s > cells[best].high_s)
-                c->again[c->nagain++] = s * nc + i;
-        }
-        if (winners && rivals)
-            c->again[c->nagain++] = s * nc + best;
-    }
-}
-
-/* Without memory for it, or time, a cell has no spread, a size no links. */
-static ccl_status_t unsure(ccl_i_compare_t *c, ccl_status_t status) {
-    if (status == CCL_INTERRUPTED) {
-        atomic_store(&c->interrupted, true);
-        return CCL_OK;
-    }
-    if (status != CCL_ERR_NOMEM)
-        return status;
-    atomic_fetch_add(&c->unsure, 1);
-    return CCL_OK;
-}
-
-/* The spread of a cell. */
-static ccl_status_t run_again(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    ccl_i_compare_t *c = user;
-    uint32_t nc = c->options->ncontenders, size = c->again[index] / nc,
-             contender = c->again[index] % nc;
-    ccl_compare_cell_t *cell = &c->out->cells[c->again[index]];
-    double size_bytes = c->options->sizes_bytes[size];
-    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    ccl_i_cell_run_t how = {0};
-    ccl_routes_t *routes = NULL;
-    if (!ccl_i_compare_begin(c, size, contender, worker))
-        return CCL_OK;
-    ccl_status_t status = ccl_i_compare_routes(c, worker, &routes, err);
-    if (status == CCL_OK)
-        status = ccl_i_compare_open(c, size, contender, routes, &how, err);
-    how.sim.batches = cell->batches; /* as at the size itself: their number may jump there */
-    for (int side = -1; side <= 1 && status == CCL_OK; side += 2) {
-        ccl_sim_result_t *run = NULL;
-        how.sim.size_bytes = size_bytes * (1 + side * SPREAD);
-        status = ccl_sim_program(&ctx, how.topo, routes, how.program, &how.sim, &run, err);
-        if (status == CCL_DEADLOCK) { /* one slice more than FIFOs hold: there is no such time */
-            status = CCL_OK;
-        } else if (status == CCL_OK) {
-            cell->low_s = fmin(cell->low_s, run->time_s);
-            cell->high_s = fmax(cell->high_s, run->time_s);
-        }
-        ccl_sim_result_destroy(run);
-    }
-    ccl_sim_result_destroy(how.run);
-    ccl_program_destroy(how.own);
-    return unsure(c, status);
-}
-
-static ccl_status_t find_ties(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
-    if (c->out->rank.kind != CCL_RANK_NONE)
-        return CCL_OK; /* their times are not what decides */
-    for (int winners = 1; winners >= 0; winners--) {
-        choose_again(c, winners);
-        CCL_TRY(ccl_parallel_for(c->options->ncontenders, threads, ccl_i_compare_prepare, c, err));
-        CCL_TRY(ccl_parallel_for(c->nagain, threads, run_again, c, err));
-    }
-    for (uint32_t s = 0; s < c->options->nsizes; s++)
-        find_tie(c->out, s);
-    return CCL_OK;
-}
-
 static ccl_status_t run_winner(ccl_i_compare_t *c, uint32_t size, uint32_t worker,
                                ccl_error_t *err) {
     uint32_t winner = c->out->winner[size];
@@ -289,7 +200,7 @@ static ccl_status_t detail(uint32_t size, uint32_t worker, void *user, ccl_error
     ccl_i_compare_t *c = user;
     uint32_t winner = c->out->winner[size];
     if (winner != c->best_of[size] && ccl_i_compare_begin(c, size, winner, worker))
-        CCL_TRY(unsure(c, run_winner(c, size, worker, err)));
+        CCL_TRY(ccl_i_compare_unsure(c, run_winner(c, size, worker, err)));
     atomic_fetch_add(&c->done, 1);
     return CCL_OK;
 }
@@ -553,7 +464,7 @@ ccl_status_t ccl_compare(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     CCL_TRY_GOTO(ccl_i_compare_rank(&c, err), status, end);
     for (uint32_t s = 0; s < ns; s++)
         pick_winner(c.out, s);
-    CCL_TRY_GOTO(find_ties(&c, threads, err), status, end);
+    CCL_TRY_GOTO(ccl_i_compare_ties(&c, threads, err), status, end);
     ccl_i_compare_pair(&c);
     CCL_TRY_GOTO(ccl_parallel_for(ns, threads, detail, &c, err), status, end);
     CCL_TRY_GOTO(explain(&c, err), status, end);

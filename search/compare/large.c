@@ -1,8 +1,8 @@
 /*
  * Comparisons on large clusters. A contender goes from beginning to end, so that its program is
  * given back before the next one's is made. From some size on two at a time take too much: the
- * first worker makes those that are synthesized here one after the other, with its sizes simulated
- * by several threads, and the other workers the others.
+ * first worker makes the large ones that are synthesized here one after the other, with its sizes
+ * simulated by several threads, and the other workers the others.
  */
 #include "search/compare/cells.h"
 #include "search/compare/shared.h"
@@ -26,10 +26,11 @@ bool ccl_i_compare_bounds_later(const ccl_i_compare_t *c) {
            !c->options->notebook;
 }
 
-/* Is its program made of a schedule here, once for all sizes? Then it may be large. */
+/* Is its program made of a schedule here, once for all sizes, and may be large? */
 static bool is_alone(const ccl_i_compare_t *c, uint32_t contender) {
     const ccl_contender_t *by = &c->options->contenders[contender];
-    return c->alone && !by->program && !by->library;
+    const ccl_synth_ops_t *ops = by->schedule ? NULL : ccl_synth_find(by->name);
+    return c->alone && !by->program && !by->library && !(ops && ops->few);
 }
 
 /* Sizes of one contender. Threads beside the worker take the places of workers that have ended,

@@ -56,4 +56,5 @@ const ccl_synth_ops_t ccl_i_synth_direct = {
     .source = "MSCCL allpairs; NCCL's grouped sends and receives",
     .supports = supports,
     .synthesize = synthesize,
+    .few = true,
 };

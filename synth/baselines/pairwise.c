@@ -75,4 +75,5 @@ const ccl_synth_ops_t ccl_i_synth_pairwise = {
     .supports = supports,
     .synthesize = synthesize,
     .ordered = true,
+    .few = true,
 };

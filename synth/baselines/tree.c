@@ -449,4 +449,5 @@ const ccl_synth_ops_t ccl_i_synth_tree = {
     .source = "NCCL 2.4; Sanders, Speck, Traff, Parallel Computing 2009",
     .supports = supports,
     .synthesize = synthesize,
+    .few = true,
 };
