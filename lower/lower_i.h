@@ -108,6 +108,21 @@ static inline uint32_t ccl_i_op_rank(const ccl_i_lowering_t *l, uint32_t op) {
 void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
                       size_t n);
 
+/** Numbers keys in the order in which they come; zeroed at first. */
+typedef struct ccl_i_numbering {
+    uint64_t *keys; /* [n] */
+    size_t keys_cap, nslots;
+    uint32_t *slots; /* hash: numbers, CCL_NONE */
+    uint32_t n;
+} ccl_i_numbering_t;
+/** False: no memory. */
+bool ccl_i_numbering_add(ccl_i_numbering_t *numbering, uint64_t key, uint32_t *out);
+void ccl_i_numbering_fini(ccl_i_numbering_t *numbering);
+/** Connections as keys, in the order of their blocks. */
+static inline uint64_t ccl_i_connection(const ccl_transfer_t *t) {
+    return (uint64_t)t->src << 32 | (uint64_t)t->channel << 16 | t->dst;
+}
+
 /** The place in the schedule of a transfer, by its place in l->transfers; and its stage. */
 static inline uint32_t ccl_i_original(const ccl_i_lowering_t *l, uint32_t transfer) {
     return l->original ? l->original[transfer] : transfer;

@@ -242,6 +242,19 @@ static ccl_i_loc_t resolve(ccl_i_lowering_t *l, uint32_t op, ccl_i_loc_t loc) {
     return (ccl_i_loc_t){*off, CCL_BUF_SCRATCH};
 }
 
+/* Operations of items a little further on come into the cache. */
+static void prefetch(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t i) {
+    enum { AHEAD = 12 };
+    if (i + AHEAD >= blocks->nitems)
+        return;
+    const ccl_i_item_t *item = &blocks->items[i + AHEAD];
+    uint32_t op = item->recv != CCL_NONE ? item->recv : item->send;
+    __builtin_prefetch(&l->ops[op], 1);
+    __builtin_prefetch(&l->transfers[op / 2]);
+    if (l->history_of)
+        __builtin_prefetch(&l->history_of[op]);
+}
+
 static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
     ccl_step_t s = {.count = 1, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
     uint32_t any = item->recv != CCL_NONE ? item->recv : item->send;
@@ -276,6 +289,7 @@ static ccl_step_t primitive(ccl_i_lowering_t *l, const ccl_i_item_t *item) {
 static void place_scratch(ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks) {
     for (uint32_t i = 0; i < blocks->nitems; i++) {
         const ccl_i_item_t *item = &blocks->items[i];
+        prefetch(l, blocks, i);
         ccl_step_t s = primitive(l, item);
         ccl_i_op_t *op = &l->ops[item->recv != CCL_NONE ? item->recv : item->send];
         ccl_i_op_place(op, (ccl_i_loc_t){s.src_off, s.src_buf},
@@ -349,6 +363,7 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                 ccl_program_builder_tb(b, rank, block->send_peer, block->recv_peer, block->channel);
             uint32_t end = block->first + block->nitems;
             for (uint32_t i = block->first, next; i < end; i = next) {
+                prefetch(l, blocks, i);
                 ccl_step_t main = e->prims ? e->prims[i] : primitive(l, &blocks->items[i]);
                 for (next = i + 1; e->joined && next < end && e->joined[next];)
                     next++;

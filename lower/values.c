@@ -8,89 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void sort_few(uint64_t *keys, uint32_t *items, size_t n) {
-    for (size_t i = 1; i < n; i++) {
-        uint64_t key = keys[i];
-        uint32_t item = items[i];
-        size_t at = i;
-        for (; at > 0 && keys[at - 1] > key; at--) {
-            keys[at] = keys[at - 1];
-            items[at] = items[at - 1];
-        }
-        keys[at] = key;
-        items[at] = item;
-    }
-}
-
-void ccl_i_radix_sort(uint64_t *keys, uint32_t *items, uint64_t *keys_tmp, uint32_t *items_tmp,
-                      size_t n) {
-    enum { BITS = 11, BUCKETS = 1 << BITS, FEW = 64 };
-    uint64_t differ = 0; /* bits in which not all are alike; others need no pass */
-    bool sorted = true, swapped = false;
-    for (size_t i = 1; i < n; i++) {
-        differ |= keys[i] ^ keys[0];
-        sorted = sorted && keys[i - 1] <= keys[i];
-    }
-    if (n <= FEW && !sorted) {
-        sort_few(keys, items, n);
-        return;
-    }
-    while (differ && !sorted) {
-        int shift = __builtin_ctzll(differ);
-        size_t count[BUCKETS] = {0}, at = 0;
-        const uint64_t *from = swapped ? keys_tmp : keys;
-        const uint32_t *from_items = swapped ? items_tmp : items;
-        uint64_t *to = swapped ? keys : keys_tmp;
-        uint32_t *to_items = swapped ? items : items_tmp;
-        for (size_t i = 0; i < n; i++)
-            count[from[i] >> shift & (BUCKETS - 1)]++;
-        for (unsigned b = 0; b < BUCKETS; b++) {
-            size_t c = count[b];
-            count[b] = at;
-            at += c;
-        }
-        for (size_t i = 0; i < n; i++) {
-            size_t place = count[from[i] >> shift & (BUCKETS - 1)]++;
-            to[place] = from[i];
-            to_items[place] = from_items[i];
-        }
-        differ &= ~((uint64_t)(BUCKETS - 1) << shift);
-        swapped = !swapped;
-    }
-    if (swapped) {
-        memcpy(keys, keys_tmp, n * sizeof *keys);
-        memcpy(items, items_tmp, n * sizeof *items);
-    }
-}
-
 typedef struct sorter {
     uint64_t *keys, *keys_tmp;
     uint32_t *items, *items_tmp;
+    size_t room;
 } sorter_t;
 
-static ccl_status_t sorter_init(sorter_t *s, size_t n, ccl_error_t *err) {
+static void sorter_fini(sorter_t *s) {
+    free(s->keys);
+    free(s->keys_tmp);
+    free(s->items);
+    free(s->items_tmp);
+    *s = (sorter_t){0};
+}
+
+/* Room for n; what was in it is lost. */
+static ccl_status_t sorter_room(sorter_t *s, size_t n, ccl_error_t *err) {
+    if (s->keys && n <= s->room)
+        return CCL_OK;
+    sorter_fini(s);
     n = n ? n : 1;
     s->keys = malloc(n * sizeof *s->keys);
     s->keys_tmp = malloc(n * sizeof *s->keys_tmp);
     s->items = malloc(n * sizeof *s->items);
     s->items_tmp = malloc(n * sizeof *s->items_tmp);
+    s->room = n;
     ccl_memory_large(s->keys, n * sizeof *s->keys);
     ccl_memory_large(s->keys_tmp, n * sizeof *s->keys_tmp);
     return s->keys && s->keys_tmp && s->items && s->items_tmp ? CCL_OK : ccl_fail_nomem(err);
-}
-
-/* After the last sort. */
-static void sorter_end_spare(sorter_t *s) {
-    free(s->keys_tmp);
-    free(s->items_tmp);
-    s->keys_tmp = NULL;
-    s->items_tmp = NULL;
-}
-
-static void sorter_fini(sorter_t *s) {
-    sorter_end_spare(s);
-    free(s->keys);
-    free(s->items);
 }
 
 static void sorter_run(sorter_t *s, size_t n) {
@@ -106,6 +51,7 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     const ccl_schedule_t *schedule = l->schedule;
     uint32_t n = l->ntransfers;
     bool sorted = true;
+    CCL_TRY(sorter_room(s, n, err));
     for (uint32_t i = 0; i < n; i++) {
         s->keys[i] = (uint64_t)schedule->transfers[i].step << 32 | schedule->transfers[i].chunk;
         s->items[i] = i;
@@ -129,10 +75,10 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     return CCL_OK;
 }
 
-/* Numbers the pairs of rank and chunk that occur, ascending. */
-static ccl_status_t number_histories(ccl_i_lowering_t *l, sorter_t *s, uint64_t **keys_out,
-                                     ccl_error_t *err) {
+/* By sorting. */
+static ccl_status_t number_sorted(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
     size_t n = 2 * (size_t)l->ntransfers;
+    CCL_TRY(sorter_room(s, n, err));
     for (uint32_t op = 0; op < n; op++) {
         s->keys[op] = place_key(l, op);
         s->items[op] = op;
@@ -142,32 +88,64 @@ static ccl_status_t number_histories(ccl_i_lowering_t *l, sorter_t *s, uint64_t 
         l->nhistories += i == 0 || s->keys[i] != s->keys[i - 1];
         l->history_of[s->items[i]] = l->nhistories - 1;
     }
+    return CCL_OK;
+}
+
+/* By a table of all ranks and chunks. */
+static ccl_status_t number_in_table(ccl_i_lowering_t *l, ccl_error_t *err) {
+    size_t n = 2 * (size_t)l->ntransfers, nchunks = l->coll->nchunks;
+    uint32_t *table = calloc(l->nranks * nchunks + 1, sizeof *table);
+    if (!table)
+        return ccl_fail_nomem(err);
+    for (uint32_t op = 0; op < n; op++)
+        table[ccl_i_op_rank(l, op) * nchunks + l->transfers[op / 2].chunk] = 1;
+    for (size_t i = 0; i < l->nranks * nchunks; i++)
+        if (table[i])
+            table[i] = l->nhistories++;
+    for (uint32_t op = 0; op < n; op++)
+        l->history_of[op] = table[ccl_i_op_rank(l, op) * nchunks + l->transfers[op / 2].chunk];
+    free(table);
+    return CCL_OK;
+}
+
+/* Numbers the pairs of rank and chunk that occur, ascending. */
+static ccl_status_t number_histories(ccl_i_lowering_t *l, sorter_t *s, uint64_t **keys_out,
+                                     ccl_error_t *err) {
+    size_t n = 2 * (size_t)l->ntransfers;
+    bool dense = (uint64_t)l->nranks * l->coll->nchunks <= n + 1024; /* most ranks have most */
+    CCL_TRY(dense ? number_in_table(l, err) : number_sorted(l, s, err));
     uint64_t *keys = malloc((l->nhistories + (size_t)1) * sizeof *keys);
     if (!keys)
         return ccl_fail_nomem(err);
-    for (size_t i = 0, h = 0; i < n; i++) {
-        if (i == 0 || s->keys[i] != s->keys[i - 1])
-            keys[h++] = s->keys[i];
-    }
+    for (uint32_t op = 0; op < n; op++)
+        keys[l->history_of[op]] = place_key(l, op);
     *keys_out = keys;
     return CCL_OK;
 }
 
 /* Place in its connection of every transfer among those of one step, into nth[]. */
-static void number_in_step(const ccl_i_lowering_t *l, sorter_t *s, uint32_t *nth) {
+static ccl_status_t number_in_step(const ccl_i_lowering_t *l, uint32_t *nth, ccl_error_t *err) {
     uint32_t n = l->ntransfers;
-    for (uint32_t t = 0; t < n; t++) {
-        const ccl_transfer_t *x = &l->transfers[t];
-        s->keys[t] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
-        s->items[t] = t;
+    ccl_i_numbering_t conns = {0};
+    uint32_t *last = NULL; /* transfer of a connection */
+    ccl_status_t status = CCL_OK;
+    for (uint32_t t = 0; t < n && status == CCL_OK; t++)
+        if (!ccl_i_numbering_add(&conns, ccl_i_connection(&l->transfers[t]), &nth[t]))
+            status = ccl_fail_nomem(err);
+    last = malloc((conns.n + (size_t)1) * sizeof *last);
+    if (status == CCL_OK && !last)
+        status = ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        memset(last, 0xff, (conns.n + (size_t)1) * sizeof *last);
+    for (uint32_t t = 0; t < n && status == CCL_OK; t++) {
+        uint32_t *before = &last[nth[t]];
+        bool more = *before != CCL_NONE && l->transfers[*before].step == l->transfers[t].step;
+        nth[t] = more ? nth[*before] + 1 : 0;
+        *before = t;
     }
-    sorter_run(s, n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t t = s->items[i];
-        bool more = i > 0 && s->keys[i] == s->keys[i - 1] &&
-                    l->transfers[t].step == l->transfers[s->items[i - 1]].step;
-        nth[t] = more ? nth[s->items[i - 1]] + 1 : 0;
-    }
+    ccl_i_numbering_fini(&conns);
+    free(last);
+    return status;
 }
 
 /* Whether some rank sends and receives one chunk in the step of transfers[first .. end). */
@@ -194,7 +172,9 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
     uint32_t *sent = calloc(l->nhistories + (size_t)1, sizeof *sent);
     ccl_status_t status = nth && sent ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        number_in_step(l, s, nth);
+        status = number_in_step(l, nth, err);
+    if (status == CCL_OK)
+        status = sorter_room(s, n, err);
     for (uint32_t i = 0, end; status == CCL_OK && i < n; i = end) {
         uint32_t same = 0;
         for (end = i + 1; end < n && l->transfers[end].step == l->transfers[i].step;)
@@ -339,8 +319,8 @@ static void walk_end(ccl_i_lowering_t *l, const walk_t *w) {
 
 /* Whether a rank's receive brings the complete result: contributions are counted along the order.
  */
-static ccl_status_t count_contributions(const ccl_i_lowering_t *l, uint8_t *complete,
-                                        ccl_error_t *err) {
+static ccl_status_t count_contributions(const ccl_i_lowering_t *l, const uint64_t *keys,
+                                        uint8_t *complete, ccl_error_t *err) {
     uint32_t n = l->ntransfers;
     uint32_t *held = calloc(l->nhistories ? l->nhistories : 1, sizeof *held);
     uint32_t *sent = calloc(n ? n : 1, sizeof *sent);
@@ -349,11 +329,9 @@ static ccl_status_t count_contributions(const ccl_i_lowering_t *l, uint8_t *comp
         free(sent);
         return ccl_fail_nomem(err);
     }
-    for (uint32_t op = 0; op < 2 * n; op++) {
-        const ccl_transfer_t *t = &l->transfers[op / 2];
-        uint32_t rank = op % 2 ? t->dst : t->src;
-        held[l->history_of[op]] = ccl_collective_input(l->coll, rank, t->chunk) != CCL_NONE;
-    }
+    for (uint32_t h = 0; h < l->nhistories; h++)
+        held[h] =
+            ccl_collective_input(l->coll, (uint32_t)(keys[h] >> 32), (uint32_t)keys[h]) != CCL_NONE;
     for (uint32_t i = 0; i < 2 * n; i++) {
         uint32_t op = l->by_place[i], h = l->history_of[op];
         const ccl_transfer_t *t = &l->transfers[op / 2];
@@ -370,16 +348,25 @@ static ccl_status_t count_contributions(const ccl_i_lowering_t *l, uint8_t *comp
     return CCL_OK;
 }
 
-static ccl_status_t walk_all(ccl_i_lowering_t *l, const sorter_t *s, const uint8_t *complete,
+/* @param ops  by history. */
+static ccl_status_t walk_all(ccl_i_lowering_t *l, const uint32_t *ops, const uint8_t *complete,
                              ccl_error_t *err) {
+    enum { AHEAD = 16 };
     size_t n = 2 * (size_t)l->ntransfers;
     walk_t w = {.rank = CCL_NONE};
     reads_t reads = {NULL, 0, 0};
     ccl_status_t status = CCL_OK;
     for (size_t i = 0; i < n; i++) {
-        uint32_t id = s->items[i];
+        uint32_t id = ops[i];
         const ccl_transfer_t *t = &l->transfers[id / 2];
-        if (i == 0 || s->keys[i] != s->keys[i - 1]) {
+        if (i + AHEAD < n) {
+            uint32_t soon = ops[i + AHEAD];
+            __builtin_prefetch(&l->transfers[soon / 2]);
+            __builtin_prefetch(&l->ops[soon], 1);
+            __builtin_prefetch(&l->waits[soon], 1);
+            __builtin_prefetch(&l->history_of[soon]);
+        }
+        if (i == 0 || l->history_of[id] != l->history_of[ops[i - 1]]) {
             if (i)
                 walk_end(l, &w);
             walk_begin(l, &w, ccl_i_op_rank(l, id), t->chunk);
@@ -442,23 +429,44 @@ static ccl_status_t find_copies(ccl_i_lowering_t *l, const uint64_t *keys, ccl_e
     return status;
 }
 
+/* Operations by history, in each by place. */
+static ccl_status_t sort_by_history(const ccl_i_lowering_t *l, uint32_t **out, ccl_error_t *err) {
+    enum { AHEAD = 16 };
+    size_t n = 2 * (size_t)l->ntransfers;
+    uint32_t *ops = malloc((n + 1) * sizeof *ops);
+    uint32_t *next = calloc(l->nhistories + (size_t)2, sizeof *next);
+    if (!ops || !next) {
+        free(ops);
+        free(next);
+        return ccl_fail_nomem(err);
+    }
+    for (size_t op = 0; op < n; op++)
+        next[l->history_of[op] + 2]++;
+    for (uint32_t h = 2; h < l->nhistories + 2; h++)
+        next[h] += next[h - 1];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t op = l->by_place[i];
+        if (i + AHEAD < n)
+            __builtin_prefetch(&l->history_of[l->by_place[i + AHEAD]]);
+        ops[next[l->history_of[op] + 1]++] = op;
+    }
+    free(next);
+    *out = ops;
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     sorter_t s = {0};
     uint8_t *complete = NULL;
     uint64_t *keys = NULL; /* [nhistories] rank and chunk */
+    uint32_t *ops = NULL;
     size_t n = 2 * (size_t)l->ntransfers;
-    ccl_status_t status = sorter_init(&s, n, err);
-    if (status != CCL_OK)
-        goto end;
+    ccl_status_t status = CCL_OK;
     CCL_TRY_GOTO(sort_transfers(l, &s, err), status, end);
     CCL_TRY_GOTO(number_histories(l, &s, &keys, err), status, end);
     CCL_TRY_GOTO(order(l, &s, err), status, end);
-    for (size_t i = 0; i < n; i++) {
-        s.keys[i] = l->history_of[l->by_place[i]];
-        s.items[i] = l->by_place[i];
-    }
-    sorter_run(&s, n);
-    sorter_end_spare(&s);
+    sorter_fini(&s);
+    CCL_TRY_GOTO(sort_by_history(l, &ops, err), status, end);
     l->ops = ccl_arena_alloc(&l->arena, n + 1, sizeof *l->ops);
     l->waits = malloc((n + 1) * sizeof *l->waits);
     l->scratch_off = malloc((l->nhistories + (size_t)1) * sizeof(uint32_t));
@@ -469,11 +477,12 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
         goto end;
     }
     memset(l->scratch_off, 0xff, (l->nhistories + (size_t)1) * sizeof(uint32_t));
-    CCL_TRY_GOTO(count_contributions(l, complete, err), status, end);
-    CCL_TRY_GOTO(walk_all(l, &s, complete, err), status, end);
+    CCL_TRY_GOTO(count_contributions(l, keys, complete, err), status, end);
+    CCL_TRY_GOTO(walk_all(l, ops, complete, err), status, end);
     status = find_copies(l, keys, err);
 end:
     sorter_fini(&s);
+    free(ops);
     free(complete);
     free(keys);
     return status;

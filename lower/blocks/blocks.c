@@ -17,76 +17,99 @@ typedef struct end {
 } end_t;
 
 typedef struct work {
-    uint64_t *keys, *keys_tmp;
-    uint32_t *list, *list_tmp; /* transfers by connection, in order */
-    uint32_t *order;           /* ends by rank, channel */
+    uint32_t *list;  /* transfers by connection, in order */
+    uint32_t *order; /* ends by rank, channel */
     end_t *ends;
-    size_t room; /* of keys and of what is sorted by them, but of list */
     uint32_t nends;
 } work_t;
 
 static void work_fini(work_t *w) {
-    free(w->keys);
-    free(w->keys_tmp);
     free(w->list);
-    free(w->list_tmp);
     free(w->order);
     free(w->ends);
 }
 
-/* Room to sort n of them; what is there is kept. */
-static bool make_room(work_t *w, size_t n) {
-    if (n <= w->room)
-        return true;
-    uint64_t *keys = realloc(w->keys, n * sizeof *keys);
-    w->keys = keys ? keys : w->keys;
-    free(w->keys_tmp);
-    free(w->list_tmp);
-    w->keys_tmp = malloc(n * sizeof *w->keys_tmp);
-    w->list_tmp = malloc(n * sizeof *w->list_tmp);
-    w->room = n;
-    return keys && w->keys_tmp && w->list_tmp;
+/* 0 .. n in the order of keys. */
+static ccl_status_t sorted(const uint64_t *keys, size_t n, uint32_t **out, ccl_error_t *err) {
+    uint64_t *room = malloc((2 * n + 1) * sizeof *room);
+    uint32_t *items = malloc((2 * n + 1) * sizeof *items);
+    if (!room || !items) {
+        free(room);
+        free(items);
+        return ccl_fail_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        room[i] = keys[i];
+        items[i] = (uint32_t)i;
+    }
+    ccl_i_radix_sort(room, items, room + n, items + n, n);
+    free(room);
+    *out = items;
+    return CCL_OK;
+}
+
+/* Transfers by connection, each connection's two ends; in the order of connections' keys. */
+static ccl_status_t list_ends(const ccl_i_lowering_t *l, work_t *w, const ccl_i_numbering_t *conns,
+                              const uint32_t *conn_of, ccl_error_t *err) {
+    enum { AHEAD = 16 };
+    uint32_t *order = NULL, *next = calloc(conns->n + (size_t)1, sizeof *next), at = 0;
+    ccl_status_t status = sorted(conns->keys, conns->n, &order, err);
+    w->ends = malloc((2 * (size_t)conns->n + 1) * sizeof *w->ends);
+    if (status == CCL_OK && (!next || !w->ends))
+        status = ccl_fail_nomem(err);
+    for (uint32_t t = 0; status == CCL_OK && t < l->ntransfers; t++)
+        next[conn_of[t]]++;
+    for (uint32_t k = 0; status == CCL_OK && k < conns->n; k++) {
+        uint32_t c = order[k], len = next[c];
+        w->ends[w->nends++] = (end_t){at, len, 0, 0, 0, false};
+        w->ends[w->nends++] = (end_t){at, len, 0, 0, 0, true};
+        next[c] = at;
+        at += len;
+    }
+    for (size_t place = 0; status == CCL_OK && place < 2 * (size_t)l->ntransfers; place++) {
+        uint32_t op = l->by_place[place];
+        if (place + AHEAD < 2 * (size_t)l->ntransfers)
+            __builtin_prefetch(&conn_of[l->by_place[place + AHEAD] / 2]);
+        if (op % 2 == 0) /* sends and receives of a connection have one order */
+            w->list[next[conn_of[op / 2]]++] = op / 2;
+    }
+    for (uint32_t i = 0; status == CCL_OK && i < w->nends; i++) {
+        end_t *e = &w->ends[i];
+        const ccl_transfer_t *x = &l->transfers[w->list[e->first]];
+        e->rank = e->receives ? x->dst : x->src;
+        e->peer = e->receives ? x->src : x->dst;
+        e->channel = x->channel;
+    }
+    free(order);
+    free(next);
+    return status;
 }
 
 static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t *err) {
     size_t n = l->ntransfers;
+    ccl_i_numbering_t conns = {0};
+    uint32_t *conn_of = malloc((n + 1) * sizeof *conn_of);
+    uint64_t *keys = NULL;
     w->list = malloc((n + 1) * sizeof *w->list);
-    if (!w->list || !make_room(w, n + 1))
-        return ccl_fail_nomem(err);
-    uint32_t at = 0;
-    for (size_t place = 0; place < 2 * n; place++) {
-        if (l->by_place[place] % 2) /* sends and receives of a connection have one order */
-            continue;
-        uint32_t t = l->by_place[place] / 2;
-        const ccl_transfer_t *x = &l->transfers[t];
-        w->keys[at] = (uint64_t)x->src << 32 | (uint64_t)x->channel << 16 | x->dst;
-        w->list[at++] = t;
-    }
-    ccl_i_radix_sort(w->keys, w->list, w->keys_tmp, w->list_tmp, n);
-    size_t nconns = 0;
-    for (size_t i = 0; i < n; i++)
-        nconns += i == 0 || w->keys[i] != w->keys[i - 1];
-    w->ends = malloc((2 * nconns + 1) * sizeof *w->ends);
-    w->order = malloc((2 * nconns + 1) * sizeof *w->order);
-    if (!w->ends || !w->order)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && w->keys[end] == w->keys[i];)
-            end++;
-        const ccl_transfer_t *x = &l->transfers[w->list[i]];
-        w->ends[w->nends++] = (end_t){i, end - i, x->src, x->dst, x->channel, false};
-        w->ends[w->nends++] = (end_t){i, end - i, x->dst, x->src, x->channel, true};
-    }
-    if (!make_room(w, w->nends))
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < w->nends; i++) {
+    ccl_status_t status = conn_of && w->list ? CCL_OK : ccl_fail_nomem(err);
+    for (size_t t = 0; t < n && status == CCL_OK; t++)
+        if (!ccl_i_numbering_add(&conns, ccl_i_connection(&l->transfers[t]), &conn_of[t]))
+            status = ccl_fail_nomem(err);
+    if (status == CCL_OK)
+        status = list_ends(l, w, &conns, conn_of, err);
+    free(conn_of);
+    ccl_i_numbering_fini(&conns);
+    if (status == CCL_OK && !(keys = malloc((w->nends + (size_t)1) * sizeof *keys)))
+        status = ccl_fail_nomem(err);
+    for (uint32_t i = 0; status == CCL_OK && i < w->nends; i++) {
         const end_t *e = &w->ends[i];
-        w->keys[i] = (uint64_t)e->rank << 33 | (uint64_t)e->channel << 17 |
-                     (uint64_t)e->receives << 16 | e->peer;
-        w->order[i] = i;
+        keys[i] = (uint64_t)e->rank << 33 | (uint64_t)e->channel << 17 |
+                  (uint64_t)e->receives << 16 | e->peer;
     }
-    ccl_i_radix_sort(w->keys, w->order, w->keys_tmp, w->list_tmp, w->nends);
-    return CCL_OK;
+    if (status == CCL_OK)
+        status = sorted(keys, w->nends, &w->order, err);
+    free(keys);
+    return status;
 }
 
 static void add_block(ccl_i_lowering_t *l, const work_t *w, const end_t *e, ccl_i_lblocks_t *out) {
