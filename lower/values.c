@@ -61,12 +61,10 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     ccl_transfer_t *copy = sorted ? NULL : ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *copy);
     l->transfers = sorted ? schedule->transfers : copy;
     l->by_place = malloc((2 * (size_t)n + 1) * sizeof *l->by_place);
-    l->place = malloc((2 * (size_t)n + 1) * sizeof *l->place);
     l->history_of = malloc((2 * (size_t)n + 1) * sizeof *l->history_of);
     if (!sorted)
         l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
-    if ((!sorted && !copy) || !l->place || !l->by_place || !l->history_of ||
-        (!sorted && !l->original))
+    if ((!sorted && !copy) || !l->by_place || !l->history_of || (!sorted && !l->original))
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; !sorted && i < n; i++) {
         copy[i] = schedule->transfers[s->items[i]];
@@ -191,9 +189,7 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
                 same++;
             for (uint32_t kind = 0; kind < 2; kind++) {
                 for (uint32_t m = k; m < same; m++) {
-                    uint32_t op = 2 * s->items[m] + kind;
-                    l->place[op] = place;
-                    l->by_place[place++] = op;
+                    l->by_place[place++] = 2 * s->items[m] + kind;
                 }
             }
         }
@@ -455,6 +451,20 @@ static ccl_status_t sort_by_history(const ccl_i_lowering_t *l, uint32_t **out, c
     return CCL_OK;
 }
 
+static ccl_status_t find_places(ccl_i_lowering_t *l, ccl_error_t *err) {
+    enum { AHEAD = 16 };
+    size_t n = 2 * (size_t)l->ntransfers;
+    l->place = malloc((n + 1) * sizeof *l->place);
+    if (!l->place)
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(&l->place[l->by_place[i + AHEAD]], 1);
+        l->place[l->by_place[i]] = (uint32_t)i;
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     sorter_t s = {0};
     uint8_t *complete = NULL;
@@ -478,8 +488,13 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     }
     memset(l->scratch_off, 0xff, (l->nhistories + (size_t)1) * sizeof(uint32_t));
     CCL_TRY_GOTO(count_contributions(l, keys, complete, err), status, end);
+    CCL_TRY_GOTO(find_copies(l, keys, err), status, end);
+    free(keys);
+    keys = NULL;
     CCL_TRY_GOTO(walk_all(l, ops, complete, err), status, end);
-    status = find_copies(l, keys, err);
+    free(ops);
+    ops = NULL;
+    status = find_places(l, err);
 end:
     sorter_fini(&s);
     free(ops);

@@ -97,7 +97,16 @@ static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_
     return CCL_OK;
 }
 
+/* What a library runs is proven before large programs are made, of which it may be one. */
+static ccl_status_t prepare_libraries(ccl_i_compare_t *c, ccl_error_t *err) {
+    for (uint32_t k = 0; c->alone && k < c->ngroup; k++)
+        if (c->options->contenders[c->group[k]].library)
+            CCL_TRY(ccl_i_compare_prepare(c->group[k], 0, c, err));
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err) {
+    CCL_TRY(prepare_libraries(c, err));
     atomic_store(&c->next, 0);
     for (uint32_t w = 0; w < c->threads; w++)
         atomic_store(&c->ended[w], false);
