@@ -568,6 +568,8 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     }
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(ccl_i_lower_blocks(&l, &blocks, err), status, end);
+    if (!how->joined)
+        end_places(&l);
     CCL_TRY_GOTO(ccl_i_lower_unblock(&l, &blocks, err), status, end);
     CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
     CCL_TRY_GOTO(emission_init(&e, &blocks, err), status, end);

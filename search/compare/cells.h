@@ -174,6 +174,8 @@ void ccl_i_compare_kept_destroy(ccl_i_kept_t *kept);
 ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_nccl_t **out,
                                 ccl_error_t *err);
 void ccl_i_nccl_destroy(ccl_i_nccl_t *nccl);
+/** Primitives of the largest of them; NULL: 0. */
+uint32_t ccl_i_nccl_steps(const ccl_i_nccl_t *nccl, uint32_t nsizes);
 void ccl_i_nccl_run(const ccl_i_nccl_t *nccl, uint32_t size, double size_bytes,
                     ccl_i_cell_run_t *out);
 /** Its choices, into the cells. */

@@ -69,7 +69,7 @@ static ccl_status_t run_others(ccl_i_compare_t *c, uint32_t worker, ccl_error_t 
         uint32_t k = atomic_fetch_add(&c->next, 1);
         if (k >= c->ngroup)
             return CCL_OK;
-        if (!is_alone(c, c->group[k]))
+        if (!is_alone(c, c->group[k]) && !atomic_load(&c->ready[c->group[k]].finished))
             CCL_TRY(run_one(c, c->group[k], worker, 1, err));
     }
 }
@@ -97,19 +97,26 @@ static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_
     return CCL_OK;
 }
 
-/* What a library runs is proven before large programs are made, of which it may be one. */
-static ccl_status_t prepare_libraries(ccl_i_compare_t *c, ccl_error_t *err) {
-    for (uint32_t k = 0; c->alone && k < c->ngroup; k++)
-        if (c->options->contenders[c->group[k]].library)
-            CCL_TRY(ccl_i_compare_prepare(c->group[k], 0, c, err));
+/* What a library runs is proven before large programs are made. If it is one it is run before, too.
+ */
+static ccl_status_t run_libraries(ccl_i_compare_t *c, ccl_error_t *err) {
+    enum { MANY = 1 << 20 };
+    for (uint32_t k = 0; c->alone && k < c->ngroup; k++) {
+        uint32_t contender = c->group[k];
+        if (!c->options->contenders[contender].library)
+            continue;
+        CCL_TRY(ccl_i_compare_prepare(contender, 0, c, err));
+        if (ccl_i_nccl_steps(c->ready[contender].nccl, c->options->nsizes) >= MANY)
+            CCL_TRY(run_one(c, contender, 0, c->threads, err));
+    }
     return CCL_OK;
 }
 
 ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err) {
-    CCL_TRY(prepare_libraries(c, err));
     atomic_store(&c->next, 0);
     for (uint32_t w = 0; w < c->threads; w++)
         atomic_store(&c->ended[w], false);
+    CCL_TRY(run_libraries(c, err));
     c->next_alone = 0;
     CCL_TRY(ccl_parallel_for(c->threads, c->threads, work, c, err));
     return run_alone(c, err); /* where others were faster than the first worker began */

@@ -21,6 +21,13 @@ void ccl_i_nccl_destroy(ccl_i_nccl_t *n) {
     free(n);
 }
 
+uint32_t ccl_i_nccl_steps(const ccl_i_nccl_t *n, uint32_t nsizes) {
+    uint32_t most = 0;
+    for (uint32_t s = 0; n && s < nsizes; s++)
+        most = n->kernels[s].program.nsteps > most ? n->kernels[s].program.nsteps : most;
+    return most;
+}
+
 ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_nccl_t **out,
                                 ccl_error_t *err) {
     const ccl_compare_options_t *o = c->options;
