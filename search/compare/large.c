@@ -49,17 +49,22 @@ static ccl_status_t simulate_size(uint32_t index, uint32_t worker, void *user, c
     return ccl_i_compare_simulate(index * c->options->ncontenders + s->contender, as, c, err);
 }
 
+static void give_back(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t worker,
                             uint32_t threads, ccl_error_t *err) {
     sizes_t sizes = {c, contender, worker};
-#ifdef __GLIBC__
-    malloc_trim(0); /* what contenders before had in small pieces */
-#endif
+    give_back(); /* what contenders before had in small pieces */
     CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
     CCL_TRY(ccl_parallel_for(c->options->nsizes, threads, simulate_size, &sizes, err));
     ccl_i_compare_release(c, contender);
     ccl_routes_destroy(c->routes[worker]); /* some know all pairs, others a few */
     c->routes[worker] = NULL;
+    give_back();
     return CCL_OK;
 }
 
