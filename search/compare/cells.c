@@ -59,6 +59,11 @@ ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_route
     return CCL_OK;
 }
 
+void ccl_i_compare_end_routes(ccl_i_compare_t *c, uint32_t worker) {
+    ccl_routes_destroy(c->routes[worker]);
+    c->routes[worker] = NULL;
+}
+
 static ccl_sim_options_t sim_of(const ccl_i_compare_t *c, uint32_t contender, double size_bytes) {
     ccl_sim_options_t sim = c->options->sim;
     sim.size_bytes = size_bytes;
@@ -186,6 +191,10 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
         CCL_TRY(synthesize_at(c, &ctx, routes, i, r->first, &r->made, err));
         r->synth_s = ccl_now_s() - start_s;
         r->schedule = r->made;
+        if (c->alone) { /* few need as many routes as synthesizers */
+            ccl_i_compare_end_routes(c, worker);
+            CCL_TRY(ccl_i_compare_routes(c, worker, &routes, err));
+        }
     }
     /* HPDS and state look at runs, capacity at the bytes of a piece: each size is lowered for
        itself. */

@@ -62,8 +62,9 @@ static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t wor
     CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
     CCL_TRY(ccl_parallel_for(c->options->nsizes, threads, simulate_size, &sizes, err));
     ccl_i_compare_release(c, contender);
-    ccl_routes_destroy(c->routes[worker]); /* some know all pairs, others a few */
-    c->routes[worker] = NULL;
+    ccl_i_compare_end_routes(c, worker); /* some know all pairs, others a few */
+    for (uint32_t w = 1; worker == 0 && w < threads; w++)
+        ccl_i_compare_end_routes(c, c->threads + w - 1); /* beside it nobody has these */
     give_back();
     return CCL_OK;
 }
