@@ -80,8 +80,8 @@ typedef struct ccl_i_lowering {
     uint32_t *original;              /* [ntransfers] their places there; NULL: the same */
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
-    uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until emission */
-    uint32_t *place;         /* [2 ntransfers] of an operation in it; until emission */
+    uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until there are blocks */
+    uint32_t *place;         /* [2 ntransfers] of an operation in it; when blocks are made, until they are run */
     ccl_i_op_t *ops;         /* [2 ntransfers] */
     ccl_i_waits_t *waits;    /* [2 ntransfers] until emission */
     uint32_t *deps;          /* operations; until emission */
@@ -133,6 +133,9 @@ static inline uint32_t ccl_i_stage(const ccl_i_lowering_t *l, uint32_t transfer)
 
 /** Sorts the transfers, orders the operations, finds buffers and dependencies. */
 ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err);
+
+/** Fills `place` from `by_place`. */
+ccl_status_t ccl_i_lower_places(ccl_i_lowering_t *l, ccl_error_t *err);
 
 /** One primitive of a block: an operation, or a receive and the send it feeds. */
 typedef struct ccl_i_item {

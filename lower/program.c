@@ -496,8 +496,6 @@ static ccl_status_t order_by_stage(ccl_i_lowering_t *l, ccl_error_t *err) {
             keys[i] = ccl_i_stage(l, l->by_place[i] / 2);
         }
         ccl_i_radix_sort(keys, l->by_place, keys + n, items_tmp, n);
-        for (size_t i = 0; i < n; i++)
-            l->place[l->by_place[i]] = (uint32_t)i;
     }
     free(keys);
     free(items_tmp);
@@ -527,7 +525,11 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
         qsort(l->copies, l->ncopies, sizeof *l->copies, by_rank);
     if (l->ordered)
         CCL_TRY(add_rounds(l, err));
-    return l->task ? chain_group(l, err) : CCL_OK;
+    if (l->task) {
+        CCL_TRY(ccl_i_lower_places(l, err));
+        CCL_TRY(chain_group(l, err));
+    }
+    return CCL_OK;
 }
 
 /* What only blocks and dependencies are made of. */

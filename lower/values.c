@@ -451,10 +451,10 @@ static ccl_status_t sort_by_history(const ccl_i_lowering_t *l, uint32_t **out, c
     return CCL_OK;
 }
 
-static ccl_status_t find_places(ccl_i_lowering_t *l, ccl_error_t *err) {
+ccl_status_t ccl_i_lower_places(ccl_i_lowering_t *l, ccl_error_t *err) {
     enum { AHEAD = 16 };
     size_t n = 2 * (size_t)l->ntransfers;
-    l->place = malloc((n + 1) * sizeof *l->place);
+    l->place = l->place ? l->place : malloc((n + 1) * sizeof *l->place);
     if (!l->place)
         return ccl_fail_nomem(err);
     for (size_t i = 0; i < n; i++) {
@@ -491,10 +491,7 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     CCL_TRY_GOTO(find_copies(l, keys, err), status, end);
     free(keys);
     keys = NULL;
-    CCL_TRY_GOTO(walk_all(l, ops, complete, err), status, end);
-    free(ops);
-    ops = NULL;
-    status = find_places(l, err);
+    status = walk_all(l, ops, complete, err);
 end:
     sorter_fini(&s);
     free(ops);

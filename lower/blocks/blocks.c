@@ -214,6 +214,9 @@ ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_e
     ccl_status_t status;
     memset(out, 0, sizeof *out);
     CCL_TRY_GOTO(find_ends(l, &w, err), status, end);
+    CCL_TRY_GOTO(ccl_i_lower_places(l, err), status, end);
+    free(l->by_place); /* there are millions, and now as many items */
+    l->by_place = NULL;
     out->blocks = ccl_arena_alloc(&l->arena, w.nends + (size_t)1, sizeof *out->blocks);
     out->items = ccl_arena_alloc(&l->arena, 2 * (size_t)l->ntransfers + 1, sizeof *out->items);
     if (!out->blocks || !out->items) {
