@@ -10,13 +10,52 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
+/* Ranks of a domain from which its size matters to the simulator. */
+enum { LARGE_DOMAIN = 32 };
+
+typedef struct mesh {
+    uint32_t channels;
+    bool turned; /* sums begin with the rank behind their root */
+} mesh_t;
+
+/* Whether each rank has one port, by which it reaches all others alike. */
+static bool is_large_domain(ccl_i_cluster_t *c) {
+    const ccl_route_t *first = NULL;
+    if (c->nservers != 1 || c->nranks < LARGE_DOMAIN || !c->full)
+        return false;
+    for (uint32_t src = 0; src < c->nranks; src++) {
+        uint32_t port = CCL_NONE;
+        for (uint32_t dst = 0; dst < c->nranks; dst++) {
+            const ccl_route_t *r = src != dst ? ccl_i_cluster_route(c, src, dst, 0) : NULL;
+            if (src == dst)
+                continue;
+            first = first ? first : r;
+            if (!r || r->nlinks < 2 || r->nlinks != first->nlinks ||
+                r->latency_s != first->latency_s || r->bottleneck_Bps != first->bottleneck_Bps ||
+                (port != CCL_NONE && r->links[0] != port))
+                return false;
+            port = r->links[0];
+        }
+    }
+    return true;
+}
+
+/*
+ * Sums gather in the order of the targets. From rank 0 on, each rank's place in them differs;
+ * turned, all ranks do the same, so that none waits longer than others, and the simulator runs one
+ * of them for all.
+ */
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
                          ccl_error_t *err) {
-    const uint32_t *channels = user;
+    const mesh_t *mesh = user;
+    uint32_t n = want->ntargets, first = 0;
     (void)err;
-    for (uint32_t i = 0; i < want->ntargets; i++) {
-        if (want->targets[i] != want->root)
-            ccl_i_tree_add(out, want->root, want->targets[i], 0, want->part % *channels);
+    while (mesh->turned && want->up && first < n && want->targets[first] <= want->root)
+        first++;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t target = want->targets[(first + i) % n];
+        if (target != want->root)
+            ccl_i_tree_add(out, want->root, target, 0, want->part % mesh->channels);
     }
     return CCL_OK;
 }
@@ -35,12 +74,13 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                           ccl_i_collective_transfers(want));
         down = ccl_i_cluster_down_channels(&cluster, channels, blocks);
     }
+    mesh_t mesh = {channels, is_large_domain(&cluster)};
     ccl_i_plan_t plan = {.name = "direct",
                          .parts = channels * (options->chunks ? options->chunks : 1),
                          .spread_roots = true,
                          .down_channels = down,
                          .tree = tree,
-                         .user = &channels};
+                         .user = &mesh};
     ccl_status_t status = ccl_i_plan_run(ctx, &cluster, want, &plan, out, err);
     if (status == CCL_OK)
         ccl_origin_set((*out)->origin, "direct: full mesh, %u channel%s", channels,
