@@ -141,10 +141,21 @@ static ccl_status_t check_ranks(const ccl_i_compare_t *c, const char *form,
     return CCL_OK;
 }
 
+ccl_status_t ccl_i_compare_prove(const ccl_i_compare_t *c, uint32_t contender,
+                                 const ccl_program_t *program, ccl_error_t *err) {
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    const ccl_contender_t *by = &c->options->contenders[contender];
+    ctx.threads = c->alone ? c->threads : 1;
+    if (by->schedule && c->options->no_verify)
+        return CCL_OK;
+    return ccl_make_proven(&ctx, program, c->ready[contender].way.granularity,
+                           c->options->lower.executor, by->schedule ? CCL_CHECK : CCL_ERR_INTERNAL,
+                           err);
+}
+
 /* One program for all sizes. Its schedule ends before the proof, which takes much memory. */
-static ccl_status_t prepare_once(ccl_i_compare_t *c, const ccl_ctx_t *ctx, uint32_t i,
-                                 ccl_routes_t *routes, ccl_error_t *err) {
-    const ccl_contender_t *contender = &c->options->contenders[i];
+static ccl_status_t prepare_once(ccl_i_compare_t *c, uint32_t i, ccl_routes_t *routes,
+                                 ccl_error_t *err) {
     ccl_i_ready_t *r = &c->ready[i];
     CCL_TRY(lower_at(c, 0, i, routes,
                      (ccl_i_cell_lower_t){.schedule = r->schedule, .prove_later = true}, &r->own,
@@ -152,11 +163,7 @@ static ccl_status_t prepare_once(ccl_i_compare_t *c, const ccl_ctx_t *ctx, uint3
     r->schedule = NULL;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
-    ccl_ctx_t prover = *ctx;
-    prover.threads = c->alone ? c->threads : 1;
-    if (!contender->schedule || !c->options->no_verify)
-        CCL_TRY(ccl_make_proven(&prover, r->own, r->way.granularity, c->options->lower.executor,
-                                contender->schedule ? CCL_CHECK : CCL_ERR_INTERNAL, err));
+    CCL_TRY(ccl_i_compare_prove(c, i, r->own, err));
     r->program = r->own;
     ccl_i_compare_views(r);
     return CCL_OK;
@@ -201,9 +208,10 @@ static ccl_status_t prepare_program(ccl_i_compare_t *c, uint32_t i, uint32_t wor
     if (r->by_size || r->way.allocation != CCL_ALLOCATE_CONNECTION ||
         r->way.order == CCL_ORDER_HPDS) {
         r->kept = calloc(c->options->nsizes, sizeof *r->kept);
-        return r->kept ? CCL_OK : ccl_fail_nomem(err);
+        r->at = calloc(c->options->nsizes, sizeof *r->at);
+        return r->kept && r->at ? CCL_OK : ccl_fail_nomem(err);
     }
-    return prepare_once(c, &ctx, i, routes, err);
+    return prepare_once(c, i, routes, err);
 }
 
 /* Is something of contender i to be run, and what is the first? */
@@ -351,18 +359,27 @@ ccl_status_t ccl_i_compare_run(ccl_i_compare_t *c, uint32_t size, uint32_t conte
     return status;
 }
 
+/* A size and a contender belong to one worker. */
+static void forget_schedule(const ccl_i_ready_t *r, uint32_t size) {
+    if (!r->at)
+        return;
+    ccl_schedule_destroy(r->at[size]);
+    r->at[size] = NULL;
+}
+
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                  ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
                                  ccl_error_t *err) {
     const ccl_i_ready_t *r = &c->ready[contender];
     ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
-    ccl_schedule_t *anew = NULL;
+    bool own = r->by_size && size != r->first;
     ctx.runs = r->runs;
-    if (r->by_size && size != r->first)
-        CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &anew, err));
-    as.schedule = anew ? anew : r->schedule;
+    if (own && !r->at[size])
+        CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &r->at[size], err));
+    as.schedule = own ? r->at[size] : r->schedule;
     ccl_status_t status = lower_at(c, size, contender, routes, as, out, err);
-    ccl_schedule_destroy(anew);
+    if (own && (!as.keep_schedule || status != CCL_OK))
+        forget_schedule(r, size);
     return status;
 }
 
@@ -380,7 +397,8 @@ static ccl_status_t program_at(ccl_i_compare_t *c, uint32_t size, uint32_t conte
         CCL_TRY(
             ccl_i_compare_lower(c, size, contender, routes,
                                 (ccl_i_cell_lower_t){.proto = c->for_protocol[at] ? proto : NULL,
-                                                     .run_out = proto ? NULL : &out->run},
+                                                     .run_out = proto ? NULL : &out->run,
+                                                     .keep_schedule = !proto},
                                 &made, err));
     if (proto) /* a static name */
         (made ? made : r->kept[size])->proto = proto;
@@ -425,6 +443,7 @@ static ccl_status_t run_cell(ccl_i_compare_t *c, uint32_t size, uint32_t contend
         status = ccl_i_compare_choose(c, size, contender, routes, &how, cell, err);
     if (status == CCL_OK && !cell->proto)
         cell->proto = ccl_protocol_name(ccl_protocol_find(how.program->proto));
+    forget_schedule(&c->ready[contender], size);
     ccl_sim_result_destroy(how.run);
     ccl_program_destroy(how.own);
     return status == CCL_OK ? ccl_i_compare_sample(c, size, contender, routes, err) : status;

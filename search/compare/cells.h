@@ -22,6 +22,7 @@ typedef struct ccl_i_ready {
     double synth_s;
     const ccl_schedule_t *schedule; /* by size: lowered for each; else NULL */
     ccl_program_t **kept;           /* [nsizes] by size: until the winner is known, if small */
+    ccl_schedule_t **at;            /* [nsizes] by size, while a cell's protocols are tried */
     ccl_i_nccl_t *nccl;             /* of a library, for all sizes; else NULL */
     ccl_runs_t *runs; /* of its candidates, at all sizes; NULL: no memory, it takes longer */
     ccl_way_t way;
@@ -121,11 +122,15 @@ typedef struct ccl_i_cell_lower {
     const char *proto;              /* NULL: the options' */
     ccl_sim_result_t **run_out;     /* NULL, or gets its run where lowering made it */
     bool prove_later;               /* by the caller */
+    bool keep_schedule;             /* for other protocols: the cell's, until its end */
 } ccl_i_cell_lower_t;
-/** Lower the contender's schedule of a size; proven. */
+/** Lower the contender's schedule of a size; proven, unless `as` says that comes later. */
 ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                  ccl_routes_t *routes, ccl_i_cell_lower_t as, ccl_program_t **out,
                                  ccl_error_t *err);
+/** Proof of what was lowered so. */
+ccl_status_t ccl_i_compare_prove(const ccl_i_compare_t *c, uint32_t contender,
+                                 const ccl_program_t *program, ccl_error_t *err);
 /**
  * One run of a cell, kept as the size's best where it is. Where its options give up, time_s is
  * INFINITY if it is known to take longer.

@@ -12,13 +12,17 @@ void ccl_i_compare_forget(ccl_i_ready_t *r, uint32_t nsizes) {
     ccl_schedule_destroy(r->made);
     for (uint32_t k = 0; r->kept && k < nsizes; k++)
         ccl_program_destroy(r->kept[k]);
+    for (uint32_t k = 0; r->at && k < nsizes; k++)
+        ccl_schedule_destroy(r->at[k]);
     free(r->kept);
+    free(r->at);
     ccl_runs_destroy(r->runs);
     r->runs = NULL;
     r->nccl = NULL;
     r->own = NULL;
     r->made = NULL;
     r->kept = NULL;
+    r->at = NULL;
     r->program = NULL;
     r->schedule = NULL;
 }

@@ -28,6 +28,12 @@ void ccl_i_compare_views(ccl_i_ready_t *r) {
         r->as[p] = under(r->program, (ccl_protocol_t)p);
 }
 
+/* Proven, and run under this protocol before. */
+static bool is_same(const ccl_program_t *program, const ccl_program_t *before) {
+    const ccl_program_t view = under(before, ccl_protocol_find(program->proto));
+    return ccl_program_equal(program, &view);
+}
+
 /* What the cell's schedule becomes when it is lowered for its protocol, if it is faster so. */
 static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                 ccl_routes_t *routes, const ccl_i_cell_run_t *how,
@@ -37,18 +43,23 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
     ccl_program_t *program = NULL;
     ccl_sim_result_t *run = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
+    const ccl_i_cell_lower_t as = {
+        .proto = cell->proto, .run_out = &run, .prove_later = true, .keep_schedule = true};
     if (r->program)
         return CCL_OK; /* the same for all */
-    ccl_status_t status = ccl_i_compare_lower(
-        c, size, contender, routes, (ccl_i_cell_lower_t){.proto = cell->proto, .run_out = &run},
-        &program, &why);
-    if (status == CCL_OK) {
+    ccl_status_t status = ccl_i_compare_lower(c, size, contender, routes, as, &program, &why);
+    bool same = status == CCL_OK && is_same(program, how->program);
+    if (status == CCL_OK && !same)
+        status = ccl_i_compare_prove(c, contender, program, &why);
+    if (status == CCL_OK && !same) {
         ccl_compare_cell_t now = *cell;
         ccl_i_cell_run_t anew = *how;
         anew.program = program;
         anew.run = run; /* where lowering made it */
+        run = NULL;
         anew.sim.give_up_s = cell->time_s;
         status = ccl_i_compare_run(c, size, contender, &anew, routes, &now, &why);
+        ccl_sim_result_destroy(anew.run);
         if (status == CCL_OK && now.time_s < cell->time_s) {
             now.proto = cell->proto;
             now.usage.thread_blocks = ccl_i_most_blocks(program, r->way.granularity);
@@ -61,6 +72,7 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
         r->kept[size] = program;
         program = NULL;
     }
+    ccl_sim_result_destroy(run);
     ccl_program_destroy(program);
     if (!ccl_i_stops_all(status))
         return CCL_OK; /* it has a time without */

@@ -189,7 +189,8 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
                                  ccl_i_timing_t *timing, ccl_error_t *err);
 /**
  * The same with each of the protocols.
- * @param times_out  [CCL_PROTOCOLS] INFINITY also where it is not wanted or the cluster lacks it.
+ * @param times_out  [CCL_PROTOCOLS] INFINITY also where it is not wanted or the cluster lacks it,
+ * and may be where another protocol is faster.
  */
 ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, ccl_i_timing_t *timing,

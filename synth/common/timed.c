@@ -53,15 +53,25 @@ ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *top
 ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, ccl_i_timing_t *timing,
                              double *times_out, ccl_error_t *err) {
-    for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
-        const char *proto = ccl_protocol_name((ccl_protocol_t)k);
+    /* Fewest micro-batches first: what LL takes is soon known to be more. */
+    static const ccl_protocol_t turns[] = {CCL_PROTOCOL_SIMPLE, CCL_PROTOCOL_LL128,
+                                           CCL_PROTOCOL_LL};
+    _Static_assert(CCL_ARRAY_LEN(turns) == CCL_PROTOCOLS, "a turn for each protocol");
+    const double give_up_s = timing->give_up_s;
+    ccl_status_t status = CCL_OK;
+    for (uint32_t i = 0; i < CCL_PROTOCOLS && status == CCL_OK; i++) {
+        ccl_protocol_t k = turns[i];
+        const char *proto = ccl_protocol_name(k);
         times_out[k] = INFINITY;
         if (!(timing->protocols >> k & 1) || (k > 0 && !ccl_model_has_protocol(topo, proto)))
             continue;
-        CCL_TRY(time_proto(ctx, topo, routes, schedule, proto, timing, err));
+        status = time_proto(ctx, topo, routes, schedule, proto, timing, err);
         times_out[k] = timing->time_s;
+        if (timing->time_s < INFINITY) /* at most give_up_s */
+            timing->give_up_s = timing->time_s;
     }
-    return CCL_OK;
+    timing->give_up_s = give_up_s;
+    return status;
 }
 
 ccl_status_t ccl_i_time_protocols(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

@@ -28,6 +28,8 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 }
 
 enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3, MOST_TRIED = 256 };
+/** Candidates of the first round that race at once. */
+enum { TOGETHER = 8 };
 /** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
 /** Bytes of a chunk that are not worth being cut. */
@@ -53,7 +55,9 @@ typedef struct family {
     uint32_t ngrids;
     ccl_i_form_t forms[MOST_FORMS];
     double times[MOST_FORMS][CCL_PROTOCOLS];
-    uint32_t n;
+    double time_s[MOST_FORMS];      /* the least of them */
+    uint32_t n, from;               /* from: the first that races now */
+    double limit_s;                 /* what takes longer is of no use; 0: nobody knows yet */
     ccl_i_form_t tried[MOST_TRIED]; /* of all rounds */
     uint32_t ntried;
     ccl_arena_t arena;
@@ -303,7 +307,7 @@ static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     const family_t *f = user;
-    const ccl_i_form_t *form = &f->forms[index];
+    const ccl_i_form_t *form = &f->forms[f->from + index];
     ccl_text_t text = {0};
     if (form->grid) {
         CCL_TRY(ccl_i_form_make(with->cluster, f->want, form, out, err));
@@ -331,45 +335,71 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
                               const ccl_schedule_t *schedule, ccl_i_raced_t *out,
                               ccl_error_t *err) {
     family_t *f = user;
-    ccl_i_timing_t timing = {
-        .size_bytes = f->size_bytes, .level = CCL_GRANULARITY_ALGORITHM, .protocols = f->protocols};
-    CCL_TRY(ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, &timing,
-                            f->times[index], err));
+    ccl_i_timing_t timing = {.size_bytes = f->size_bytes,
+                             .level = CCL_GRANULARITY_ALGORITHM,
+                             .give_up_s = f->limit_s,
+                             .protocols = f->protocols};
+    double *times = f->times[f->from + index];
+    CCL_TRY(
+        ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, &timing, times, err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
-        out->time_s = fmin(out->time_s, f->times[index][k]);
+        out->time_s = fmin(out->time_s, times[k]);
     return CCL_OK;
 }
 
-/* The fastest of a round, fastest first. From now on only the protocols that they are fastest with.
- */
-static uint32_t leaders(family_t *f, const ccl_i_race_t *race, ccl_i_form_t *out) {
+/* The fastest of those that were timed, fastest first; of equals the first. */
+static uint32_t fastest(const family_t *f, uint32_t timed, uint32_t out[LEADERS]) {
     double after = 0;
     uint32_t n = 0;
-    unsigned protocols = 0;
     while (n < LEADERS) {
         uint32_t best = CCL_NONE;
-        for (uint32_t i = 0; i < f->n; i++) {
-            double t = race->results[i].time_s;
-            if (t > after && t < INFINITY && (best == CCL_NONE || t < race->results[best].time_s))
+        for (uint32_t i = 0; i < timed; i++) {
+            double t = f->time_s[i];
+            if (t > after && t < INFINITY && (best == CCL_NONE || t < f->time_s[best]))
                 best = i;
         }
         if (best == CCL_NONE)
             break;
-        after = race->results[best].time_s;
-        for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
-            protocols |= (f->times[best][k] <= after ? 1u : 0) << k;
-        out[n++] = f->forms[best];
+        after = f->time_s[best];
+        out[n++] = best;
     }
-    f->protocols = protocols;
+    return n;
+}
+
+/* The first round, some after the others: what is slower than the leaders so far gives up. */
+static ccl_status_t race_all(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+    uint32_t lead[LEADERS];
+    while (f->from < f->n) {
+        uint32_t n = f->n - f->from < TOGETHER ? f->n - f->from : TOGETHER;
+        CCL_TRY(ccl_i_race_run(race, n, err));
+        for (uint32_t i = 0; i < n; i++)
+            f->time_s[f->from + i] = race->results[i].time_s;
+        f->from += n;
+        if (fastest(f, f->from, lead) == LEADERS)
+            f->limit_s = f->time_s[lead[LEADERS - 1]];
+    }
+    f->from = 0;
+    return CCL_OK;
+}
+
+/* From now on only the protocols that they are fastest with. */
+static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
+    uint32_t lead[LEADERS], n = fastest(f, f->n, lead);
+    f->protocols = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = f->forms[lead[i]];
+        for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
+            f->protocols |= (f->times[lead[i]][k] <= f->time_s[lead[i]] ? 1u : 0) << k;
+    }
     return n;
 }
 
 static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     ccl_i_form_t best[LEADERS];
-    CCL_TRY(ccl_i_race_run(race, f->n, err));
-    uint32_t n = leaders(f, race, best);
+    CCL_TRY(race_all(f, race, err));
+    uint32_t n = leaders(f, best);
     for (uint32_t round = 0; n > 0 && round <= POLICY.rounds; round++) {
-        double before = race->best.time_s;
+        double before = f->limit_s = race->best.time_s;
         f->n = 0;
         for (uint32_t i = 0; i < n; i++)
             add_neighbours(f, &best[i], i == 0);

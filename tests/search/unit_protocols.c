@@ -127,4 +127,52 @@ START_TEST(simple_through_switches) {
 }
 END_TEST
 
-RUN_TESTS(chooses_fastest, same_on_threads, nothing_to_choose, simple_through_switches)
+static uint32_t times_asked;
+
+static ccl_status_t asked(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
+                          const ccl_collective_t *want, const ccl_synth_options_t *options,
+                          ccl_schedule_t **out, ccl_error_t *err) {
+    times_asked++;
+    return ccl_synth_find("direct")->synthesize(ctx, topo, routes, want, options, out, err);
+}
+
+static bool for_all(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
+    (void)topo, (void)want, (void)why;
+    return true;
+}
+
+/* Who is asked for each size is asked once for it, whichever protocol is fastest then. */
+START_TEST(asked_once) {
+    static const ccl_synth_ops_t ops = {.size = sizeof ops,
+                                        .name = "asked",
+                                        .summary = "counts",
+                                        .source = "this test",
+                                        .supports = for_all,
+                                        .synthesize = asked,
+                                        .by_size = true};
+    const ccl_contender_t with = {.name = "asked"};
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_collective_t *want = NULL;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_comparison_t *c = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ctx.threads = 1;
+    times_asked = 0;
+    ck_assert_msg(ccl_synth_register(&ops, "1", &err) == CCL_OK, "%s", err.text);
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    options.contenders = &with;
+    options.ncontenders = 1;
+    options.sizes_bytes = sizes;
+    options.nsizes = SIZES;
+    options.protocols = true;
+    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &c, &err) == CCL_OK, "%s", err.text);
+    ck_assert_str_eq(c->cells[1].proto, "LL128");
+    ck_assert_uint_eq(times_asked, SIZES);
+    ccl_comparison_destroy(c);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(asked_once, chooses_fastest, same_on_threads, nothing_to_choose, simple_through_switches)
