@@ -176,11 +176,16 @@ ccl_status_t ccl_i_lower_join(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *
  * the same time in a run of options->size_bytes, ->batches and ->granularity on options->topo
  * become one. The program is replaced (and destroyed) when that saves blocks at no more than 1 %
  * more time.
- * @param timed  its run: such a one, with times of steps; NULL: it is simulated. Afterwards that of
- * the program that is there then; without times of steps if that was replaced.
+ * @param timed  its run: such a one; NULL, or without times of steps: it is simulated. Afterwards
+ * that of the program that is there then; without times of steps if that was replaced.
  */
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                                   ccl_timed_program_t *timed, ccl_error_t *err);
+
+/** As ccl_lower_run(), without times of steps where the time is known: of many programs that are
+ * compared one is merged. */
+ccl_status_t ccl_i_lower_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                              ccl_timed_program_t *timed, double give_up_s, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- what is known */
 

@@ -486,9 +486,8 @@ static ccl_status_t build(const state_t *s, ccl_program_t **out, ccl_error_t *er
 
 /* @param timeline  step times are wanted, about; else the time in full: a merged program may block
    where shorter runs do not, and must not be slower by more than SLOWER. */
-static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                             const ccl_program_t *p, bool timeline, double give_up_s,
-                             ccl_sim_result_t **out, ccl_error_t *err) {
+static ccl_sim_options_t run_options(const ccl_lower_options_t *options, bool timeline,
+                                     double give_up_s) {
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
     run.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456;
     run.batches = options->batches;
@@ -496,7 +495,34 @@ static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *op
     run.step_times = timeline && !options->rough; /* rough: nothing is merged */
     run.give_up_s = give_up_s;
     run.estimate = timeline;
+    return run;
+}
+
+static ccl_status_t simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                             const ccl_program_t *p, bool timeline, double give_up_s,
+                             ccl_sim_result_t **out, ccl_error_t *err) {
+    ccl_sim_options_t run = run_options(options, timeline, give_up_s);
     return ccl_sim_program(ctx, options->topo, options->routes, p, &run, out, err);
+}
+
+ccl_status_t ccl_i_lower_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                              ccl_timed_program_t *timed, double give_up_s, ccl_error_t *err) {
+    ccl_sim_options_t run = run_options(options, true, give_up_s);
+    double time_s;
+    if (run.step_times && ccl_sim_known(ctx, options->topo, timed->program, &run, &time_s))
+        run.step_times = false;
+    return ccl_sim_program(ctx, options->topo, options->routes, timed->program, &run, &timed->run,
+                           err);
+}
+
+/* Its run has times of steps: that of one whose time alone was known is made again. */
+static ccl_status_t time_steps(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                               ccl_timed_program_t *timed, ccl_error_t *err) {
+    if (timed->run && timed->run->step_end_s)
+        return CCL_OK;
+    ccl_sim_result_destroy(timed->run);
+    timed->run = NULL;
+    return simulate(ctx, options, timed->program, true, 0, &timed->run, err);
 }
 
 ccl_status_t ccl_lower_run(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
@@ -551,8 +577,7 @@ ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_
     bool cycle = false, any_slots = false;
     state_t s = {.p = timed->program, .options = options};
     ccl_status_t status = CCL_OK;
-    if (!timed->run)
-        CCL_TRY(ccl_lower_run(ctx, options, timed, 0, err));
+    CCL_TRY(time_steps(ctx, options, timed, err));
     s.timeline = timed->run;
     CCL_TRY_GOTO(state_init(&s, err), status, end);
     CCL_TRY_GOTO(find_messages(&s, err), status, end);

@@ -68,11 +68,14 @@ static ccl_status_t run_time(const race_t *r, const ccl_schedule_t *schedule, do
         *known_out = (ccl_i_known_t){CCL_I_UNFIT, INFINITY};
         return CCL_OK;
     }
-    if (only_time && run.step_times &&
+    if (run.step_times &&
         ccl_sim_known(r->ctx, options->topo, timed.program, &run, &known_out->time_s)) {
         known_out->what = CCL_I_TIME;
-        ccl_timed_program_fini(&timed);
-        return CCL_OK;
+        run.step_times = false; /* merging makes them of the program that it takes */
+        if (only_time) {
+            ccl_timed_program_fini(&timed);
+            return CCL_OK;
+        }
     }
     ccl_status_t status = ccl_sim_program(r->ctx, options->topo, options->routes, timed.program,
                                           &run, &timed.run, NULL);

@@ -162,7 +162,7 @@ static ccl_status_t consider(choice_t *c, const ccl_schedule_t *schedule, ccl_i_
         ccl_i_memo_put(c->options, c->how, this, (ccl_i_known_t){CCL_I_LONGER, INFINITY});
         return CCL_OK;
     }
-    status = ccl_lower_run(c->ctx, c->options, &timed, below_s, err);
+    status = ccl_i_lower_time(c->ctx, c->options, &timed, below_s, err);
     if (status == CCL_OK) {
         known = timed.run->time_s < INFINITY ? (ccl_i_known_t){CCL_I_TIME, timed.run->time_s}
                                              : (ccl_i_known_t){CCL_I_LONGER, below_s};
