@@ -276,6 +276,13 @@ static double flow_s(const ccl_i_space_t *space, const ccl_i_mix_t *mix, uint32_
            mix->fill_s_per_byte[fill] * chunk_bytes / pieces;
 }
 
+double ccl_i_mix_estimate(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                          const ccl_i_mix_t *mix, double chunk_bytes) {
+    uint32_t parts = ccl_i_candidate_parts(space, sketches, mix);
+
+    return mix->depth_s + flow_s(space, mix, parts, chunk_bytes, CCL_I_SHAPE_DIRECT);
+}
+
 static double transfers_of(const ccl_i_mix_t *mix, uint32_t parts, const ccl_i_costs_t *costs) {
     return costs->ways * mix->transfers / mix->parts * parts;
 }

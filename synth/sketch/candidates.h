@@ -71,6 +71,9 @@ bool ccl_i_candidates_add(ccl_i_candidates_t *all, const ccl_i_space_t *space,
  * has as many. */
 uint32_t ccl_i_candidate_parts(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
                                const ccl_i_mix_t *mix);
+/** Estimate of a mix over one channel, direct and without cuts. */
+double ccl_i_mix_estimate(const ccl_i_space_t *space, const ccl_i_sketches_t *sketches,
+                          const ccl_i_mix_t *mix, double chunk_bytes);
 /** Whether some group's part is solved: as a flow, or in rounds, quite unlike a tree. */
 bool ccl_i_mix_solved(const ccl_i_sketches_t *sketches, const ccl_i_mix_t *mix);
 /** Find its signature: candidates whose parts have the same trees, and with `steps` also the same

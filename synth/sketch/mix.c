@@ -5,7 +5,7 @@
  * right too. A linear program per combination of several, in a child process, where GLPK may fail;
  * a combination that leaves a sketch without a share is another, smaller one and is dropped.
  */
-#include "synth/sketch/sketch.h"
+#include "synth/sketch/candidates.h"
 
 #include "synth/solvers/solver_glpk.h"
 
@@ -319,6 +319,7 @@ typedef struct mixer {
     const rows_t *rows;
     ccl_i_mixes_t *out; /* the child has a copy */
     uint32_t most, max_parts;
+    double best_s; /* of single sketches, by the estimate */
 } mixer_t;
 
 /* What the child says before its mixes. */
@@ -327,9 +328,34 @@ typedef struct found {
     ccl_error_t why; /* of the first that was dropped */
 } found_t;
 
-/* One that GLPK fails at is dropped. */
+/* Whatever the shares are, it has the depth of its deepest sketch, and a resource carries what the
+   sketch that loads it least does. */
+static double least_s(const mixer_t *m, const uint32_t *which, uint32_t n) {
+    const rows_t *rows = m->rows;
+    double depth_s = 0, worst = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        depth_s = fmax(depth_s, rows->sketches->items[which[i]].depth_s);
+    for (uint32_t k = 0; k < rows->n; k++) {
+        double sum = 0;
+
+        for (uint32_t c = 0; c < rows->space->nclasses; c++) {
+            double least = INFINITY;
+
+            for (uint32_t i = 0; i < n; i++)
+                least = fmin(least, load_of(rows, c, which[i], k));
+            sum += least;
+        }
+        worst = fmax(worst, sum);
+    }
+    return depth_s + worst * m->out->chunk_bytes;
+}
+
+/* One that GLPK fails at is dropped; one that cannot come near the best is not worth a program. */
 static void try_several(const mixer_t *m, const uint32_t *which, uint32_t n, bool all,
                         found_t *found) {
+    if (!all && m->out->chunk_bytes > 0 && least_s(m, which, n) > m->out->longest * m->best_s)
+        return;
     if (try_mix(m->rows, which, n, m->max_parts, all, m->out, &found->why) != CCL_OK)
         found->dropped++;
 }
@@ -440,7 +466,7 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
                                 ccl_i_sketches_t *sketches, uint32_t most, uint32_t max_parts,
                                 ccl_i_mixes_t *out, ccl_error_t *err) {
     rows_t rows = {0};
-    mixer_t mixer = {&rows, out, most, max_parts};
+    mixer_t mixer = {&rows, out, most, max_parts, INFINITY};
     ccl_status_t status = ccl_i_sketch_loads(ctx, space, sketches, &out->unreaching, err);
 
     if (status != CCL_OK || sketches->n == 0)
@@ -452,6 +478,13 @@ ccl_status_t ccl_i_sketch_mixes(const ccl_ctx_t *ctx, ccl_i_space_t *space,
         goto end;
     for (uint32_t i = 0; i < sketches->n; i++)
         CCL_TRY_GOTO(try_mix(&rows, &i, 1, max_parts, false, out, err), status, end);
+    for (size_t i = 0; i < out->n; i++) {
+        const ccl_i_mix_t *mix = &out->items[i];
+
+        if (mix->n == 1 && !mix->given)
+            mixer.best_s =
+                fmin(mixer.best_s, ccl_i_mix_estimate(space, sketches, mix, out->chunk_bytes));
+    }
     if (sketches->n > 1)
         status = combine(ctx, &mixer, err);
 end:

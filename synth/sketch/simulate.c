@@ -251,9 +251,7 @@ void ccl_i_sketch_race_init(ccl_i_sketch_race_t *race, const ccl_i_sketch_run_t 
     race->long_within = 1 + run->within;
     race->within = fmax(ccl_i_sketch_policy.fine_within, 1 + run->within);
     race->costs.size_bytes = run->size_bytes;
-    race->costs.chunk_bytes = run->size_bytes * (want->nchunks ? want->chunks[0].share : 1);
-    if (want->kind == CCL_ALLREDUCE)
-        race->costs.chunk_bytes /= race->space->topo->nranks; /* a chunk of every root */
+    race->costs.chunk_bytes = ccl_i_sketch_chunk_bytes(want, run->size_bytes);
     race->rounds = (ccl_i_race_t){.ctx = race->ctx,
                                   .topo = race->space->topo,
                                   .routes = race->given,

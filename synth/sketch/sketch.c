@@ -2,7 +2,7 @@
  * sketch: schedules from symmetry (SyCCL, SIGCOMM 2025). Search sketches, mix them so that no link
  * waits, choose among the best mixes by simulation.
  */
-#include "synth/sketch/sketch.h"
+#include "synth/sketch/choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,8 @@
 /* R1 and R2 of SyCCL's section 5.3: candidates estimated slower than the best by this share are not
    simulated, nor more of them; fewer for a schedule that is for any size. */
 static const double WITHIN = 0.20;
+/* Estimates of mixes beyond that by this factor join no race: more channels may shorten them. */
+static const double FARTHEST = 1.05;
 /* E1 and E2 of its appendix A.3. */
 static const double COARSE = 3.0, FINE = 0.5;
 #define SIMULATED 8u
@@ -319,6 +321,10 @@ static ccl_status_t solve_and_mix(const ccl_i_asked_t *asked, const ccl_i_sketch
     if (status != CCL_OK)
         return status;
     w->stats->solve_s += lap(&w->from_s);
+    if (w->space.topo->nranks <= ccl_i_sketch_policy.small && run->fine) {
+        w->mixes.chunk_bytes = ccl_i_sketch_chunk_bytes(asked->want, run->size_bytes);
+        w->mixes.longest = FARTHEST * (1 + run->within);
+    }
     CCL_TRY(ccl_i_sketch_mixes(ctx, &w->space, &w->sketches, w->space.ndimensions,
                                options->chunks ? options->chunks : MAX_PARTS, &w->mixes, err));
     w->stats->combine_s += lap(&w->from_s);

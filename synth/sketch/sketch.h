@@ -150,9 +150,9 @@ typedef struct ccl_i_grower {
     uint32_t *step;         /* [nranks] */
     uint32_t *order;        /* [nranks] GPUs reached, parents first */
     uint32_t norder;
-    uint32_t *list;     /* [2 nranks] sources, then receivers, of the group in hand */
-    uint32_t *used;     /* [nranks] children in this tree */
-    uint32_t *sends;    /* [ndimensions][nranks] those over hops of the dimension */
+    uint32_t *list;            /* [2 nranks] sources, then receivers, of the group in hand */
+    uint32_t *used;            /* [nranks] children in this tree */
+    uint32_t *sends;           /* [ndimensions][nranks] those over hops of the dimension */
     uint32_t stage, dimension; /* in hand */
     uint32_t turn;             /* which of equal hops and GPUs */
     bool line, tree;           /* of the sketch in hand */
@@ -228,7 +228,17 @@ typedef struct ccl_i_mixes {
     uint64_t tried, unbalanced; /* combinations; those without a solution that uses all */
     uint64_t unreaching;        /* sketches dropped: they do not work from every root */
     uint64_t dropped;           /* combinations whose program GLPK failed at: without memory */
+    double chunk_bytes; /* > 0: no pairs and triples whose estimate is sure to be longer than
+                           `longest` times that of the best single sketch */
+    double longest;
 } ccl_i_mixes_t;
+
+/** Bytes of what one tree carries: of an AllReduce's chunk every root has a part. */
+static inline double ccl_i_sketch_chunk_bytes(const ccl_collective_t *want, double size_bytes) {
+    double bytes = size_bytes * (want->nchunks ? want->chunks[0].share : 1);
+
+    return want->kind == CCL_ALLREDUCE ? bytes / want->nranks : bytes;
+}
 
 /** Load of every sketch and all mixes of at most `most` sketches, and the best of all together.
     Mixes that are in `out` already, given ones, come first. Without memory for those of several

@@ -26,6 +26,8 @@ enum {
 #define MOST_EPOCHS 1e6
 static const ccl_i_part_limits_t LIMITS = {
     .nodes = 100, .tries = 5, .epochs = 24, .variables = 3000};
+/* Of a small group the root of the search has the answer, or the other ways do as well. */
+enum { SMALL_GPUS = 8, SMALL_NODES = 2 };
 
 /* Ways to answer a sub-demand. */
 typedef struct kind {
@@ -42,10 +44,9 @@ static const kind_t KINDS[] = {
     {NULL, true, 2, 0, false},
     {&ccl_i_synth_packing, false, 0, 0, false},
     {&ccl_i_synth_ring, false, 0, 0, false},
-    {&ccl_i_synth_greedy, false, 0, CCL_I_MOST_CUTS,
-     false},                                           /* trying all cuts takes ten times as long */
-    {&ccl_i_synth_hm, false, 0, 0, true},              /* few steps, for small messages */
-    {&ccl_i_synth_packing, false, 0, FEW_TREES, true}, /* pieces that flow want few */
+    {&ccl_i_synth_greedy, false, 0, CCL_I_MOST_CUTS, false}, /* all cuts take ten times as long */
+    {&ccl_i_synth_hm, false, 0, 0, true},                    /* few steps, for small messages */
+    {&ccl_i_synth_packing, false, 0, FEW_TREES, true},       /* pieces that flow want few */
 };
 enum { NKINDS = CCL_ARRAY_LEN(KINDS) };
 const char *const ccl_i_solver_names[] = {
@@ -235,6 +236,7 @@ static ccl_status_t ask_milp(solver_t *s, const ccl_ctx_t *ctx, ccl_i_part_t *pa
     ccl_i_part_limits_t limits = LIMITS;
     bool none = false, limited = false, askable = false;
 
+    limits.nodes = part->n <= SMALL_GPUS ? SMALL_NODES : limits.nodes;
     if (!s->options->no_shapes) {
         CCL_TRY(ccl_i_part_shape(part, out, err));
         if (*out) {
@@ -557,9 +559,7 @@ ccl_status_t ccl_i_sketch_solve(const ccl_i_asked_t *asked, ccl_i_space_t *space
     ccl_status_t status;
     *limited_out = false;
     s.routes = asked->routes;
-    s.chunk_bytes = options->size_bytes * (s.want->nchunks ? s.want->chunks[0].share : 1);
-    if (s.want->kind == CCL_ALLREDUCE)
-        s.chunk_bytes /= space->topo->nranks;
+    s.chunk_bytes = ccl_i_sketch_chunk_bytes(s.want, options->size_bytes);
     for (size_t i = 0; i < options->given; i++) {
         if (sketches->items[i].solved)
             s.wanted[sketches->items[i].solved - 1] = some = true;
