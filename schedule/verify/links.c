@@ -308,8 +308,10 @@ static bool match_hubs(const ccl_program_t *p, const ccl_i_blocks_t *net, ccl_i_
                 free(at);
                 return false;
             }
-            links->pull_first[step] = (uint32_t)links->noffers;
-            links->pull_n[step] = pulls ? hub->n : 0;
+            if (pulls) { /* a step may multicast as well */
+                links->pull_first[step] = (uint32_t)links->noffers;
+                links->pull_n[step] = hub->n;
+            }
             for (uint32_t i = 0; i < hub->n && v->valid; i++) {
                 uint32_t met = next_of(p, net, net->members[hub->first + i], pulls, &at[i]);
                 if (first == CCL_NONE || p->steps[first].type == CCL_PRIM_RRS)

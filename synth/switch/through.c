@@ -324,7 +324,7 @@ ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *ro
 #define DEFAULT_SIZE_BYTES 268435456.0
 /** Plain ways of lowering are at most this much faster than a block per connection in step order:
  * slower schedules than that are not lowered with care. */
-#define CARE 2.0
+#define CARE 3.0
 
 typedef struct contest {
     const ccl_ctx_t *ctx;
@@ -333,7 +333,7 @@ typedef struct contest {
     double size_bytes;
 } contest_t;
 
-/* INFINITY: not below `beat_s`, or it does not fit. */
+/* INFINITY: not below `beat_s`; NAN: it does not fit. */
 static ccl_status_t time_plain(const contest_t *c, const ccl_schedule_t *schedule, ccl_way_t way,
                                const char *proto, double beat_s, double *out, ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
@@ -356,8 +356,10 @@ static ccl_status_t time_plain(const contest_t *c, const ccl_schedule_t *schedul
     *out = status == CCL_OK && result->time_s < beat_s ? result->time_s : INFINITY;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(program);
-    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
+    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK) {
+        *out = NAN;
         return CCL_OK;
+    }
     if (status != CCL_OK && err)
         *err = why;
     return status;
@@ -398,7 +400,7 @@ static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
             continue;
         CCL_TRY(time_plain(c, schedule, simple, proto, CARE * time_s, &took_s, err));
         *out = took_s <= time_s;
-        if (*out || !(took_s < INFINITY) || !ops->way)
+        if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
             continue;
         CCL_TRY(time_plain(c, schedule, way, proto, time_s, &took_s, err));
         *out = took_s <= time_s;

@@ -73,6 +73,49 @@ START_TEST(right) {
 }
 END_TEST
 
+/* A block that several connections share pulls before it pulls and multicasts in one step. */
+START_TEST(shared_block) {
+    static const uint32_t members[] = {1, 2};
+    ccl_collective_t *coll = NULL;
+    ccl_program_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_verdict_t v;
+    check_ok(ccl_collective_create(CCL_ALLREDUCE, 3, 2, 0, &coll, &err), &err);
+    ccl_program_builder_t *b = ccl_program_builder_create("shared", coll, 2, "Simple");
+    ccl_program_builder_place(b, true, false, 0, 0);
+    uint32_t group = ccl_program_builder_group(b, members, 2);
+    const struct {
+        uint32_t rank, send, recv, off;
+        uint8_t type;
+        bool begins; /* a block */
+    } rows[] = {{0, NONE, group, 0, CCL_PRIM_RRC, true},
+                {0, group, group, 1, CCL_PRIM_RRCS, false},
+                {0, group, NONE, 0, CCL_PRIM_S, false},
+                {1, CCL_PEER_MEMBER, NONE, 0, CCL_PRIM_S, true},
+                {1, CCL_PEER_MEMBER, NONE, 1, CCL_PRIM_S, false},
+                {1, NONE, CCL_PEER_MEMBER, 1, CCL_PRIM_R, true},
+                {1, NONE, CCL_PEER_MEMBER, 0, CCL_PRIM_R, false},
+                {2, CCL_PEER_MEMBER, NONE, 0, CCL_PRIM_S, true},
+                {2, CCL_PEER_MEMBER, NONE, 1, CCL_PRIM_S, false},
+                {2, NONE, CCL_PEER_MEMBER, 1, CCL_PRIM_R, true},
+                {2, NONE, CCL_PEER_MEMBER, 0, CCL_PRIM_R, false}};
+    for (uint32_t i = 0, tb = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_step_t s = {.type = rows[i].type,
+                        .src_off = rows[i].off,
+                        .dst_off = rows[i].off,
+                        .count = 1,
+                        .dep_tb = NONE,
+                        .dep_step = NONE};
+        tb = rows[i].begins ? ccl_program_builder_tb(b, rows[i].rank, NONE, NONE, 0) : tb;
+        ccl_program_builder_step_peers(b, tb, s, (ccl_peers_t){rows[i].send, rows[i].recv, 0});
+    }
+    check_ok(ccl_program_builder_finish(b, &p, &err), &err);
+    check_ok(ccl_program_verify(NULL, p, NULL, &v, &err), &err);
+    ck_assert_msg(v.valid, "%s", v.fault.text);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 START_TEST(places_and_sizes) {
     static const struct {
         const char *why;
@@ -164,4 +207,4 @@ START_TEST(ends) {
 }
 END_TEST
 
-SUITE_MAIN("switches", right, places_and_sizes, ends)
+SUITE_MAIN("switches", right, shared_block, places_and_sizes, ends)
