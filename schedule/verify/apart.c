@@ -9,7 +9,7 @@
 #include <string.h>
 
 /** Checks that are noted before they are made, about; and while the data's ways are mapped. */
-enum { SOME = 1 << 16, AT_FIRST = 1 << 19 };
+enum { SOME = 1 << 16, AT_FIRST = 1 << 18 };
 
 bool ccl_i_exec_ordered(ccl_i_exec_t *x, ccl_i_access_t a, ccl_i_access_t b, bool *out) {
     ccl_i_checks_t *later = x->checks;

@@ -163,6 +163,8 @@ static ccl_status_t prepare_once(ccl_i_compare_t *c, uint32_t i, ccl_routes_t *r
     r->schedule = NULL;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
+    if (c->alone)
+        ccl_i_compare_give_back();
     CCL_TRY(ccl_i_compare_prove(c, i, r->own, err));
     r->program = r->own;
     ccl_i_compare_views(r);

@@ -77,6 +77,8 @@ bool ccl_i_compare_begin(ccl_i_compare_t *c, uint32_t size, uint32_t contender, 
 /** A worker's own routes, made when first asked for. */
 ccl_status_t ccl_i_compare_routes(ccl_i_compare_t *c, uint32_t worker, ccl_routes_t **out,
                                   ccl_error_t *err);
+/** What was freed in small pieces goes back to the system. */
+void ccl_i_compare_give_back(void);
 /** It has none until it asks again. */
 void ccl_i_compare_end_routes(ccl_i_compare_t *c, uint32_t worker);
 /** How contender i is lowered and run: its own way, but for what the caller fixed. */

@@ -11,6 +11,12 @@
 #include <malloc.h>
 #endif
 
+void ccl_i_compare_give_back(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 /* From as many ranks on, programs have millions of steps. */
 static const uint32_t ALONE = 400;
 
@@ -49,23 +55,17 @@ static ccl_status_t simulate_size(uint32_t index, uint32_t worker, void *user, c
     return ccl_i_compare_simulate(index * c->options->ncontenders + s->contender, as, c, err);
 }
 
-static void give_back(void) {
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
 static ccl_status_t run_one(ccl_i_compare_t *c, uint32_t contender, uint32_t worker,
                             uint32_t threads, ccl_error_t *err) {
     sizes_t sizes = {c, contender, worker};
-    give_back(); /* what contenders before had in small pieces */
+    ccl_i_compare_give_back(); /* what contenders before had in small pieces */
     CCL_TRY(ccl_i_compare_prepare(contender, worker, c, err));
     CCL_TRY(ccl_parallel_for(c->options->nsizes, threads, simulate_size, &sizes, err));
     ccl_i_compare_release(c, contender);
     ccl_i_compare_end_routes(c, worker); /* some know all pairs, others a few */
     for (uint32_t w = 1; worker == 0 && w < threads; w++)
         ccl_i_compare_end_routes(c, c->threads + w - 1); /* beside it nobody has these */
-    give_back();
+    ccl_i_compare_give_back();
     return CCL_OK;
 }
 
