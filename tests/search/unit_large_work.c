@@ -94,6 +94,43 @@ START_TEST(test_alone) {
 }
 END_TEST
 
+/* Who makes few transfers comes beside a large one, with the same times and spreads. */
+START_TEST(test_beside) {
+    static const ccl_contender_t contenders[] = {
+        {.name = "hm"}, {.name = "tree"}, {.name = "direct"}};
+    enum { N = CCL_ARRAY_LEN(contenders) };
+    const double sizes[] = {1048576};
+    ccl_topology_t *topo = topology("servers:52 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
+    ccl_collective_t *want = NULL;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_compare_cell_t cells[2][N];
+    options.contenders = contenders;
+    options.ncontenders = N;
+    options.sizes_bytes = sizes;
+    options.nsizes = 1;
+    options.synth.channels = 1;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        ccl_comparison_t *made = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ctx.threads = threads;
+        ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
+        memcpy(cells[threads > 1], made->cells, sizeof cells[0]);
+        ck_assert_uint_le(made->together, threads > 1 ? 3 : 1);
+        ccl_comparison_destroy(made);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        const ccl_compare_cell_t *one = &cells[0][i], *more = &cells[1][i];
+        ck_assert_int_eq(one->status, more->status);
+        ck_assert(one->status == CCL_OK || i == 2); /* direct has no room for its blocks there */
+        ck_assert(one->time_s == more->time_s && one->low_s == more->low_s &&
+                  one->high_s == more->high_s);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Of millions of primitives that lowering makes there are no two copies. */
 START_TEST(test_handed_over) {
     ccl_topology_t *topo = topology("dgx-h100*2");
@@ -117,6 +154,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
     tcase_add_test(tcase, test_released);
     tcase_add_test(tcase, test_alone);
+    tcase_add_test(tcase, test_beside);
     tcase_add_test(tcase, test_handed_over);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

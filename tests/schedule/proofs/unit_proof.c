@@ -156,7 +156,7 @@ START_TEST(test_few) {
 }
 END_TEST
 
-/* ---------------------------------------------------------------- by two threads */
+/* ---------------------------------------------------------------- by several threads */
 
 static ccl_verdict_t proof_of(const ccl_program_t *p, uint32_t threads, uint64_t *visited_out) {
     ccl_error_t err = CCL_ERROR_INIT;
@@ -172,20 +172,23 @@ static ccl_verdict_t proof_of(const ccl_program_t *p, uint32_t threads, uint64_t
 
 /* What is found, and where nothing is at what cost, is the same. @return the fault, NULL: none */
 static const char *check_alike(const ccl_program_t *p) {
-    uint64_t alone_n, two_n;
-    ccl_verdict_t alone = proof_of(p, 1, &alone_n), two = proof_of(p, 2, &two_n);
+    uint64_t alone_n, more_n;
+    ccl_verdict_t alone = proof_of(p, 1, &alone_n);
     ck_assert_uint_gt(alone_n, 0);
-    ck_assert(alone.valid == two.valid);
-    ck_assert_uint_eq(alone.nwarnings, two.nwarnings);
-    for (uint32_t i = 0; i < alone.nwarnings; i++)
-        ck_assert_str_eq(alone.warnings[i], two.warnings[i]);
-    if (alone.valid) {
-        ck_assert_uint_eq(alone_n, two_n);
-        return NULL;
+    for (uint32_t threads = 2; threads <= 5; threads += 3) {
+        ccl_verdict_t more = proof_of(p, threads, &more_n);
+        ck_assert(alone.valid == more.valid);
+        ck_assert_uint_eq(alone.nwarnings, more.nwarnings);
+        for (uint32_t i = 0; i < alone.nwarnings; i++)
+            ck_assert_str_eq(alone.warnings[i], more.warnings[i]);
+        if (alone.valid) {
+            ck_assert_uint_eq(alone_n, more_n);
+            continue;
+        }
+        ck_assert_str_eq(alone.fault.kind, more.fault.kind);
+        ck_assert_str_eq(alone.fault.text, more.fault.text);
     }
-    ck_assert_str_eq(alone.fault.kind, two.fault.kind);
-    ck_assert_str_eq(alone.fault.text, two.fault.text);
-    return alone.fault.kind;
+    return alone.valid ? NULL : alone.fault.kind;
 }
 
 START_TEST(test_apart) {
