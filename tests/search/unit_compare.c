@@ -208,6 +208,7 @@ START_TEST(test_tie_by_a_slice) {
     ck_assert_uint_eq(c->winner[0], 0);
     ck_assert_double_gt(cells[1].time_s, cells[0].high_s * 1.03);
     ck_assert_double_lt(cells[1].low_s, cells[0].time_s);
+    ck_assert_double_gt(cells[0].high_s, cells[0].time_s);
     ck_assert(c->tie[0]);
     ck_assert_double_gt(cells[2].time_s, cells[0].time_s * 1.3);
     ck_assert_double_eq(cells[2].low_s, cells[2].time_s);
