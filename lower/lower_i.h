@@ -182,6 +182,15 @@ ccl_status_t ccl_i_lower_join(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *
 ccl_status_t ccl_i_allocate_state(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
                                   ccl_timed_program_t *timed, ccl_error_t *err);
 
+/**
+ * Simulates a program (run.c).
+ * @param timeline  step times are wanted, about; else the time in full: a merged program may block
+ * where shorter runs do not, and must not be slower by more than 1 %.
+ */
+ccl_status_t ccl_i_lower_simulate(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
+                                  const ccl_program_t *p, bool timeline, double give_up_s,
+                                  ccl_sim_result_t **out, ccl_error_t *err);
+
 /** As ccl_lower_run(), without times of steps where the time is known: of many programs that are
  * compared one is merged. */
 ccl_status_t ccl_i_lower_time(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,

@@ -369,6 +369,51 @@ START_TEST(test_shares) {
 }
 END_TEST
 
+/* At a size: every pair that may come near the best single sketch, few that cannot. */
+START_TEST(test_far_pairs) {
+    made_t m;
+
+    make(&m, "heteccl-h20-4+8", CCL_ALLGATHER);
+    static const char *const stages[] = {"a- -a", "-a a-", "aa"};
+    static const double bytes[] = {1, 1e4, 1e8};
+    uint8_t reach[3][256] = {{0}};
+    ccl_i_sketches_t sketches;
+    ccl_i_mixes_t all = mix(&m, stages, 3, 24, &sketches, reach);
+
+    for (int b = 0; b < 3; b++) {
+        ccl_i_mixes_t near = {.chunk_bytes = bytes[b], .longest = 1.26};
+        ccl_i_mixes_t none = {.chunk_bytes = bytes[b], .longest = 0};
+        ccl_error_t err = CCL_ERROR_INIT;
+        double best_s = INFINITY;
+
+        ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 2, 24, &near, &err), CCL_OK);
+        ck_assert_int_eq(ccl_i_sketch_mixes(NULL, &m.space, &sketches, 2, 24, &none, &err), CCL_OK);
+        ck_assert_uint_eq(all.tried, 3 + 3 + 1); /* each, pairs, all together */
+        ck_assert_uint_eq(none.tried, 3 + 1);
+        ck_assert_uint_le(near.tried, all.tried);
+        for (size_t i = 0; i < all.n; i++)
+            if (all.items[i].n == 1)
+                best_s =
+                    fmin(best_s, ccl_i_mix_estimate(&m.space, &sketches, &all.items[i], bytes[b]));
+        for (size_t i = 0; i < all.n; i++) {
+            bool there = ccl_i_mix_estimate(&m.space, &sketches, &all.items[i], bytes[b]) >
+                         near.longest * best_s;
+
+            for (size_t k = 0; k < near.n; k++)
+                there |= near.items[k].n == all.items[i].n &&
+                         memcmp(near.items[k].sketch, all.items[i].sketch,
+                                all.items[i].n * sizeof *all.items[i].sketch) == 0;
+            ck_assert(there);
+        }
+        free(near.items);
+        free(none.items);
+    }
+    free(all.items);
+    free(sketches.items);
+    done(&m);
+}
+END_TEST
+
 START_TEST(test_fill) {
     /*
      * Across first: a single piece needs the time of its NIC (one chunk of 50 GB/s, while the
@@ -648,6 +693,7 @@ int main(void) {
     tcase_add_test(tcase, test_search_one_switch);
     tcase_add_test(tcase, test_search_prunings);
     tcase_add_test(tcase, test_shares);
+    tcase_add_test(tcase, test_far_pairs);
     tcase_add_test(tcase, test_fill);
     tcase_add_test(tcase, test_shares_unbalanced);
     tcase_add_test(tcase, test_shares_by_class);
