@@ -206,13 +206,17 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
             return ccl_fail_nomem(err);
     }
     const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
-    ccl_status_t status = make(ops, &asked, &schedule, err);
-    if (status != CCL_OK)
-        goto end;
+    const bool through = ops->through_switches && !options->plain && has_able_switch(topo);
+    ccl_status_t status = CCL_OK;
+    if (through)
+        CCL_TRY_GOTO(ccl_i_through_alone(ops, &asked, &schedule, err), status, end);
+    const bool alone = schedule != NULL;
+    if (!alone)
+        CCL_TRY_GOTO(make(ops, &asked, &schedule, err), status, end);
     schedule->rounds = schedule->rounds || ops->ordered;
     if (!schedule->origin[0])
         ccl_origin_set(schedule->origin, "%s", name);
-    if (ops->through_switches && !options->plain && has_able_switch(topo))
+    if (through && !alone)
         CCL_TRY_GOTO(ccl_i_through_if_faster(ctx, ops, topo, routes, options, &schedule, err),
                      status, end);
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);

@@ -74,7 +74,7 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
     static const ccl_i_forward_t ways[] = {CCL_I_FORWARD_PULLS, CCL_I_FORWARD_ALL,
                                            CCL_I_FORWARD_NONE};
     ccl_program_t *best = NULL;
-    double best_s = INFINITY;
+    double best_s = INFINITY; /* INFINITY: not known, as nothing else was made */
     ccl_status_t status = check_options(schedule, options, err);
     for (unsigned i = 0; i < CCL_ARRAY_LEN(ways) && status == CCL_OK; i++) {
         ccl_program_t *made = NULL;
@@ -85,7 +85,9 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
             break; /* apart is slower, but always possible */
         status = lower_with(schedule, options, ways[i], &made, err);
         bool fresh = made && (!best || !ccl_program_equal(made, best));
-        if (status == CCL_OK && fresh && options->topo)
+        if (status == CCL_OK && fresh && best)
+            status = time_of(ctx, options, best, &best_s, err);
+        if (status == CCL_OK && fresh && best)
             status = time_of(ctx, options, made, &time_s, err);
         if (status == CCL_OK && fresh && (!best || time_s < best_s)) {
             ccl_program_destroy(best);

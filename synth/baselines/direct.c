@@ -10,35 +10,10 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     return true;
 }
 
-/* Ranks of a domain from which its size matters to the simulator. */
-enum { LARGE_DOMAIN = 32 };
-
 typedef struct mesh {
     uint32_t channels;
     bool turned; /* sums begin with the rank behind their root */
 } mesh_t;
-
-/* Whether each rank has one port, by which it reaches all others alike. */
-static bool is_large_domain(ccl_i_cluster_t *c) {
-    const ccl_route_t *first = NULL;
-    if (c->nservers != 1 || c->nranks < LARGE_DOMAIN || !c->full)
-        return false;
-    for (uint32_t src = 0; src < c->nranks; src++) {
-        uint32_t port = CCL_NONE;
-        for (uint32_t dst = 0; dst < c->nranks; dst++) {
-            const ccl_route_t *r = src != dst ? ccl_i_cluster_route(c, src, dst, 0) : NULL;
-            if (src == dst)
-                continue;
-            first = first ? first : r;
-            if (!r || r->nlinks < 2 || r->nlinks != first->nlinks ||
-                r->latency_s != first->latency_s || r->bottleneck_Bps != first->bottleneck_Bps ||
-                (port != CCL_NONE && r->links[0] != port))
-                return false;
-            port = r->links[0];
-        }
-    }
-    return true;
-}
 
 /*
  * Sums gather in the order of the targets. From rank 0 on, each rank's place in them differs;
@@ -74,7 +49,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                           ccl_i_collective_transfers(want));
         down = ccl_i_cluster_down_channels(&cluster, channels, blocks);
     }
-    mesh_t mesh = {channels, is_large_domain(&cluster)};
+    mesh_t mesh = {channels, ccl_i_cluster_large_domain(&cluster)};
     ccl_i_plan_t plan = {.name = "direct",
                          .parts = channels * (options->chunks ? options->chunks : 1),
                          .spread_roots = true,

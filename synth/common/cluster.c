@@ -290,3 +290,27 @@ double ccl_i_busiest_seconds(const ccl_topology_t *topo, const double *load) {
     }
     return most_s;
 }
+
+/* Ranks of a domain from which its size matters to the simulator. */
+enum { LARGE_DOMAIN = 32 };
+
+bool ccl_i_cluster_large_domain(ccl_i_cluster_t *c) {
+    const ccl_route_t *first = NULL;
+    if (c->nservers != 1 || c->nranks < LARGE_DOMAIN || !c->full)
+        return false;
+    for (uint32_t src = 0; src < c->nranks; src++) {
+        uint32_t port = CCL_NONE;
+        for (uint32_t dst = 0; dst < c->nranks; dst++) {
+            const ccl_route_t *r = src != dst ? ccl_i_cluster_route(c, src, dst, 0) : NULL;
+            if (src == dst)
+                continue;
+            first = first ? first : r;
+            if (!r || r->nlinks < 2 || r->nlinks != first->nlinks ||
+                r->latency_s != first->latency_s || r->bottleneck_Bps != first->bottleneck_Bps ||
+                (port != CCL_NONE && r->links[0] != port))
+                return false;
+            port = r->links[0];
+        }
+    }
+    return true;
+}

@@ -60,6 +60,9 @@ const ccl_route_t *ccl_i_cluster_route(ccl_i_cluster_t *cluster, uint32_t src, u
                                        uint32_t channel);
 /** What the links that routes leave a GPU by carry together, the least of all GPUs. */
 double ccl_i_cluster_least_Bps(ccl_i_cluster_t *cluster);
+/** Are there 32 ranks or more, in one server, each with one port by which it reaches all others
+    alike? */
+bool ccl_i_cluster_large_domain(ccl_i_cluster_t *cluster);
 /** Narrowest link of the route, 0 when there is none. */
 double ccl_i_cluster_width_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                uint32_t channel);

@@ -106,7 +106,7 @@ static bool rail_in_switch(const ccl_i_cluster_t *c, const ccl_collective_t *wan
 typedef struct family {
     const ccl_collective_t *want;
     ccl_i_switch_how_t how[48];
-    uint32_t n;
+    uint32_t n, from; /* from: the first that races now */
 } family_t;
 
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
@@ -114,7 +114,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     const family_t *f = user;
     static const char *const between[] = {"straight", "in rings", "in trees", "in switches",
                                           "by exchange"};
-    const ccl_i_switch_how_t *how = &f->how[index];
+    const ccl_i_switch_how_t *how = &f->how[f->from + index];
     CCL_TRY(ccl_i_switch_make(with->cluster, f->want, how, out, err));
     ccl_origin_set((*out)->origin, "%s: %u channel%s", how->name, how->channels,
                    how->channels == 1 ? "" : "s");
@@ -132,6 +132,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 /** Parts of a channel's data in one domain, where copies, pulls and stores work on parts in turn.
  */
 #define MOST_PARTS 64
+/** Numbers of channels that are tried in one domain in any case: 1, 2, 4, 8. */
+enum { FEW_CHANNELS = 4 };
 /** Offers and takes of a candidate: about a second's work. */
 #define MOST_OPERATIONS 1048576.0
 
@@ -198,6 +200,24 @@ static void add_pieces(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_op
     }
 }
 
+/**
+ * All ways; in one domain, where they are by channels, more than FEW_CHANNELS only as long as that
+ * is faster: most are not, and each takes twice the work of the one before.
+ */
+static ccl_status_t race_ways(family_t *f, ccl_i_race_t *race, bool one_domain,
+                              ccl_i_switch_how_t *best, ccl_error_t *err) {
+    uint32_t n = one_domain && f->n > FEW_CHANNELS ? FEW_CHANNELS : f->n;
+    bool last = true;
+    for (; f->from < f->n && last; f->from += n, n = 1) {
+        CCL_TRY(ccl_i_race_run(race, n, err));
+        if (race->best.index != CCL_NONE)
+            *best = f->how[f->from + race->best.index];
+        last = race->best.index + 1 == n;
+    }
+    f->from = 0;
+    return CCL_OK;
+}
+
 /** A synthesizer of this file. */
 typedef struct kind {
     const char *name;
@@ -238,9 +258,10 @@ static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_
                          .size_bytes =
                              options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
                          .skip_lone = true};
-    ccl_status_t status = enough ? ccl_i_race_run(&race, f.n, err) : ccl_fail_nomem(err);
+    ccl_i_switch_how_t best = f.how[0];
+    ccl_status_t status =
+        enough ? race_ways(&f, &race, cluster.nservers == 1, &best, err) : ccl_fail_nomem(err);
     if (status == CCL_OK && race.best.schedule && f.n > 1) {
-        const ccl_i_switch_how_t best = f.how[race.best.index];
         add_cuts(&f, &cluster, options, best);
         if (f.n > 0)
             status = ccl_i_race_run(&race, f.n, err);

@@ -4,7 +4,7 @@
 #ifndef CCL_SYNTH_THROUGH_H
 #define CCL_SYNTH_THROUGH_H
 
-#include "synth/synth.h"
+#include "synth/common/asked.h"
 
 /** How transfers go through switches. */
 typedef struct ccl_i_through_way {
@@ -34,5 +34,14 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
                                      const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const ccl_synth_options_t *options, ccl_schedule_t **schedule,
                                      ccl_error_t *err);
+
+/**
+ * The fastest through switches of the trees that `ops` makes for a small message, one of each rank:
+ * where that takes less than the links allow for any schedule without. AllReduce in a large domain.
+ *
+ * @param out  NULL: it does not.
+ */
+ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
+                                 ccl_schedule_t **out, ccl_error_t *err);
 
 #endif

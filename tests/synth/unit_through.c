@@ -183,12 +183,61 @@ START_TEST(test_own_way) {
 }
 END_TEST
 
+/* Runs and events of a synthesizer, the same on three threads and one. */
+static ccl_work_t work_of(const char *name, const char *spec, double size, bool *through) {
+    ccl_topology_t *topo = topology(spec);
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_work_t work = {0};
+    ccl_origin_t origin = "";
+    options.size_bytes = size;
+    for (uint32_t k = 0; k < 2; k++) {
+        ccl_schedule_t *schedule = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        work = (ccl_work_t){0};
+        ctx.threads = k ? 1 : 3;
+        ctx.work = &work;
+        MUST(ccl_synthesize(&ctx, name, topo, NULL, want, &options, &schedule, e));
+        ck_assert(!origin[0] || strcmp(origin, schedule->origin) == 0);
+        ccl_origin_set(origin, "%s", schedule->origin);
+        *through = schedule->ngroups > 0;
+        ccl_schedule_destroy(schedule);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    return work;
+}
+
+#define RACK "gb200-nvl72"
+/* As many blocks as one likes. */
+#define ROOM "servers:1 gpus:32 nvswitch=450GB/s,1us,nvls"
+/* Where links allow for nothing as fast, schedules without switches do not race; and channels are
+   tried from few up. At most 3 % above what there are. */
+static const struct {
+    const char *name, *spec;
+    uint64_t events, runs;
+} alone[] = {{"greedy", ROOM, 8960, 5},   {"nvls-pull", ROOM, 89700, 10},
+             {"greedy", RACK, 47500, 7},  {"nvls-pull", RACK, 161500, 12},
+             {"packing", RACK, 47500, 7}, {"sketch", RACK, 1298000, 26},
+             {"cegis", RACK, 352000, 12}};
+
+START_TEST(test_alone) {
+    bool through;
+    ccl_work_t work = work_of(alone[_i].name, alone[_i].spec, 268435456.0, &through);
+    ck_assert(through);
+    ck_assert_msg(work.events <= alone[_i].events && work.runs <= alone[_i].runs,
+                  "%s: %llu events, %llu runs", alone[_i].name, (unsigned long long)work.events,
+                  (unsigned long long)work.runs);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("synth.through");
     TCase *tcase = tcase_create("through");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_trees, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tcase, test_faster, 0, SANITIZED ? 2 : 4);
+    tcase_add_loop_test(tcase, test_alone, 0, SANITIZED ? 2 : (int)CCL_ARRAY_LEN(alone));
     tcase_add_loop_test(tcase, test_pipelines, 0, 2);
     tcase_add_test(tcase, test_own_way);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,326 @@
+/* Whether schedules through switches are faster than others. */
+#include "synth/common/plan.h"
+#include "synth/switch/through.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- is it faster */
+
+/** Over which connections of a GPU are spread at most, as NCCL does. */
+#define MOST_CHANNELS 32
+/** Pieces that are tried: halves of the schedule's, or of the first, but of no more than the last.
+ */
+#define MOST_PIECE_BYTES 1048576.0
+#define LEAST_PIECE_BYTES 16384.0
+/** As ccl_lower() takes. */
+#define DEFAULT_SIZE_BYTES 268435456.0
+/** Plain ways of lowering are at most this much faster than a block per connection in step order:
+ * slower schedules than that are not lowered with care. */
+#define CARE 3.0
+
+typedef struct contest {
+    const ccl_ctx_t *ctx;
+    const ccl_topology_t *topo;
+    ccl_routes_t *routes;
+    double size_bytes;
+} contest_t;
+
+/* INFINITY: not below `beat_s`; NAN: it does not fit. */
+static ccl_status_t time_plain(const contest_t *c, const ccl_schedule_t *schedule, ccl_way_t way,
+                               const char *proto, double beat_s, double *out, ccl_error_t *err) {
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *result = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    lower.proto = proto;
+    lower.topo = c->topo;
+    lower.routes = c->routes;
+    lower.size_bytes = sim.size_bytes = c->size_bytes;
+    lower.order = way.order;
+    lower.allocation = way.allocation;
+    lower.granularity = sim.granularity = way.granularity;
+    sim.estimate = true;
+    sim.give_up_s = beat_s;
+    ccl_status_t status = ccl_lower(c->ctx, schedule, &lower, &program, &why);
+    if (status == CCL_OK)
+        status = ccl_sim_program(c->ctx, c->topo, c->routes, program, &sim, &result, &why);
+    *out = status == CCL_OK && result->time_s < beat_s ? result->time_s : INFINITY;
+    ccl_sim_result_destroy(result);
+    ccl_program_destroy(program);
+    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK) {
+        *out = NAN;
+        return CCL_OK;
+    }
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
+/* The busiest link's time at its full rate: no run of the schedule takes less. */
+static ccl_status_t least_time(const contest_t *c, const ccl_schedule_t *s, double *out,
+                               ccl_error_t *err) {
+    double *bytes = calloc(c->topo->nlinks + (size_t)1, sizeof *bytes);
+    ccl_status_t status = bytes ? CCL_OK : ccl_fail_nomem(err);
+    *out = 0;
+    for (uint32_t i = 0; i < s->ntransfers && status == CCL_OK; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        const ccl_route_t *route;
+        status = ccl_routes_get(c->routes, t->src, t->dst, t->channel, &route, err);
+        for (uint32_t l = 0; status == CCL_OK && l < route->nlinks; l++) {
+            uint32_t link = route->links[l];
+            bytes[link] += s->coll->chunks[t->chunk].share * c->size_bytes;
+            *out = fmax(*out, bytes[link] / c->topo->links[link].bandwidth_Bps);
+        }
+    }
+    free(bytes);
+    return status;
+}
+
+/* Whether the schedule as it is runs in less. */
+static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
+                                const ccl_schedule_t *schedule, double time_s, bool *out,
+                                ccl_error_t *err) {
+    const ccl_way_t simple = ccl_way_choose(NULL, (ccl_way_t){0}, 0);
+    const ccl_way_t way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
+    double least_s, took_s;
+    *out = false;
+    CCL_TRY(least_time(c, schedule, &least_s, err));
+    for (uint32_t k = 0; k < CCL_PROTOCOLS && least_s < time_s && !*out; k++) {
+        const char *proto = ccl_protocol_name((ccl_protocol_t)k);
+        if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
+            continue;
+        CCL_TRY(time_plain(c, schedule, simple, proto, CARE * time_s, &took_s, err));
+        *out = took_s <= time_s;
+        if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
+            continue;
+        CCL_TRY(time_plain(c, schedule, way, proto, time_s, &took_s, err));
+        *out = took_s <= time_s;
+    }
+    return CCL_OK;
+}
+
+/* Most pulls of one GPU, or multicasts. */
+static ccl_status_t most_used(const ccl_schedule_t *s, uint32_t *out, ccl_error_t *err) {
+    uint32_t *used = calloc(2 * (s->coll->nranks + (size_t)1), sizeof *used);
+    *out = 1;
+    for (uint32_t i = 0; used && i < s->ntransfers; i++) {
+        const ccl_transfer_t *t = &s->transfers[i];
+        bool pulls = ccl_peer_is_group(t->src);
+        if (!pulls && !ccl_peer_is_group(t->dst))
+            continue;
+        uint32_t n = ++used[2 * (pulls ? t->dst : t->src) + pulls];
+        *out = n > *out ? n : *out;
+    }
+    ccl_status_t status = used ? CCL_OK : ccl_fail_nomem(err);
+    free(used);
+    return status;
+}
+
+/** A schedule through switches, and its time. */
+typedef struct through {
+    ccl_schedule_t *schedule; /* NULL: there is none */
+    double time_s;            /* INFINITY: it does not fit, or is wrong */
+} through_t;
+
+static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *schedule,
+                                 ccl_i_through_way_t way, through_t *out, ccl_error_t *err) {
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    ccl_status_t status = verdict ? CCL_OK : ccl_fail_nomem(err);
+    *out = (through_t){NULL, INFINITY};
+    if (status == CCL_OK)
+        status = ccl_i_through_switches(c->topo, c->routes, schedule, &way, &out->schedule, err);
+    if (status == CCL_OK && out->schedule)
+        status = ccl_schedule_verify(c->ctx, out->schedule, verdict, err);
+    if (status == CCL_OK && out->schedule && verdict->valid) {
+        ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .level = CCL_GRANULARITY_ALGORITHM};
+        status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, &timing, err);
+        out->time_s = timing.time_s;
+        ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", way.channels,
+                       way.channels == 1 ? "" : "s");
+        if (way.piece_bytes > 0)
+            ccl_origin_add(out->schedule->origin, "pieces of %.3g KB", way.piece_bytes / 1024);
+    }
+    free(verdict);
+    return status;
+}
+
+/** If it is faster than the best so far it is the best then. */
+static ccl_status_t try_through(const contest_t *c, const ccl_schedule_t *schedule,
+                                ccl_i_through_way_t way, through_t *best, bool *better,
+                                ccl_error_t *err) {
+    through_t now;
+    ccl_status_t status = make_through(c, schedule, way, &now, err);
+    *better = status == CCL_OK && now.time_s < best->time_s;
+    if (*better) {
+        ccl_schedule_destroy(best->schedule);
+        *best = now;
+    } else {
+        ccl_schedule_destroy(now.schedule);
+    }
+    return status;
+}
+
+/* The fastest of those through switches: from few channels up, as long as more are faster; then in
+   smaller pieces. A pull hands on nothing before all of a piece has come, so it takes smaller ones
+   than the trees that it replaces. */
+static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *schedule,
+                                 through_t *best, ccl_error_t *err) {
+    ccl_schedule_t *one = NULL;
+    ccl_i_through_way_t way = {0}, at = {.channels = 1, .parts = 1};
+    uint32_t used = 0;
+    bool better = true;
+    *best = (through_t){NULL, INFINITY};
+    ccl_status_t status = ccl_i_through_switches(c->topo, c->routes, schedule, &at, &one, err);
+    if (status == CCL_OK && one)
+        status = most_used(one, &used, err);
+    ccl_schedule_destroy(one);
+    for (uint32_t n = 1; n <= MOST_CHANNELS && used > 0 && status == CCL_OK; n *= 2) {
+        at = (ccl_i_through_way_t){.channels = n, .parts = (n + used - 1) / used};
+        status = try_through(c, schedule, at, best, &better, err);
+        if (better)
+            way = at;
+        else if (best->schedule)
+            break;
+    }
+    double piece = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
+    if (best->schedule)
+        piece = fmin(piece, c->size_bytes / best->schedule->coll->nchunks);
+    at = way;
+    for (better = best->schedule != NULL; better && status == CCL_OK;) {
+        at.piece_bytes = piece /= 2;
+        better = false;
+        if (piece >= LEAST_PIECE_BYTES)
+            status = try_through(c, schedule, at, best, &better, err);
+        if (better)
+            way = at;
+    }
+    way.in_turn = true;
+    if (best->schedule && status == CCL_OK)
+        status = try_through(c, schedule, way, best, &better, err);
+    return status;
+}
+
+ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
+                                     const ccl_topology_t *topo, ccl_routes_t *routes,
+                                     const ccl_synth_options_t *options, ccl_schedule_t **schedule,
+                                     ccl_error_t *err) {
+    through_t best;
+    bool plain = true;
+    ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    quiet.progress = NULL;
+    quiet.log = NULL;
+    const contest_t c = {&quiet, topo, routes,
+                         options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES};
+    ccl_status_t status = best_through(&c, *schedule, &best, err);
+    if (status == CCL_OK && best.schedule)
+        status = plain_beats(&c, ops, *schedule, best.time_s, &plain, err);
+    if (status == CCL_OK && best.schedule && !plain) {
+        ccl_schedule_destroy(*schedule);
+        *schedule = best.schedule;
+        best.schedule = NULL;
+    }
+    ccl_schedule_destroy(best.schedule);
+    return status;
+}
+
+/* ---------------------------------------------------------------- nothing else can win */
+
+/* Bytes of the message whose trees are taken: where they are as low as can be. */
+#define SMALL_BYTES 16384.0
+/* Channels of the first look. */
+#define LOOK_CHANNELS 4
+
+/* What leaves a rank by links like that to the next rank, the most of all ranks. */
+static double most_Bps(ccl_i_cluster_t *c) {
+    const ccl_topology_t *topo = c->topo;
+    const ccl_route_t *route = ccl_i_cluster_route(c, 0, 1, 0);
+    double most = 0;
+    for (uint32_t r = 0; route && r < c->nranks; r++) {
+        uint32_t d = topo->rank_device[r];
+        double sum = 0;
+        for (uint32_t i = topo->out_first[d]; i < topo->out_first[d + 1]; i++) {
+            const ccl_link_t *link = &topo->links[topo->out_links[i]];
+            sum += link->kind == topo->links[route->links[0]].kind ? link->bandwidth_Bps : 0;
+        }
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/*
+ * Without switches that add, all parts of a message take n - 1 hops until they are summed up and as
+ * many until all ranks have the sum. Some rank sends an n-th of that. 0: nothing is known.
+ */
+static ccl_status_t least_plain(const ccl_i_asked_t *asked, double *out, ccl_error_t *err) {
+    ccl_i_cluster_t cluster;
+    double n = asked->topo->nranks;
+    *out = 0;
+    CCL_TRY(ccl_i_cluster_init(&cluster, asked->topo, asked->routes, err));
+    if (ccl_i_cluster_large_domain(&cluster))
+        *out = 2 * (n - 1) / n * asked->options->size_bytes / most_Bps(&cluster);
+    bool nomem = cluster.nomem;
+    ccl_i_cluster_fini(&cluster);
+    return nomem ? ccl_fail_nomem(err) : CCL_OK;
+}
+
+static bool joins_all(const ccl_topology_t *topo) {
+    uint32_t *ranks = calloc(topo->nranks + (size_t)1, sizeof *ranks);
+    for (uint32_t r = 0; ranks && r < topo->nranks; r++)
+        ranks[r] = r;
+    bool joins = ranks && ccl_topology_in_switch(topo, true, ranks, topo->nranks) &&
+                 ccl_topology_in_switch(topo, false, ranks, topo->nranks);
+    free(ranks);
+    return joins;
+}
+
+/* Whether stars through switches take less. */
+static ccl_status_t stars_take_less(const contest_t *c, const ccl_i_asked_t *asked, double than_s,
+                                    bool *out, ccl_error_t *err) {
+    const ccl_i_through_way_t look = {.channels = LOOK_CHANNELS, .parts = LOOK_CHANNELS};
+    ccl_schedule_t *stars = NULL;
+    through_t through;
+    *out = false;
+    CCL_TRY(ccl_synthesize(c->ctx, "direct", asked->topo, asked->routes, asked->want, NULL, &stars,
+                           err));
+    ccl_status_t status = make_through(c, stars, look, &through, err);
+    *out = status == CCL_OK && through.time_s < than_s;
+    ccl_schedule_destroy(through.schedule);
+    ccl_schedule_destroy(stars);
+    return status;
+}
+
+ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
+                                 ccl_schedule_t **out, ccl_error_t *err) {
+    ccl_ctx_t quiet = asked->ctx ? *asked->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    ccl_synth_options_t small = *asked->options;
+    const contest_t c = {&quiet, asked->topo, asked->routes, asked->options->size_bytes};
+    ccl_schedule_t *trees = NULL;
+    through_t best;
+    double least_s;
+    bool less = false;
+    *out = NULL;
+    if (asked->want->kind != CCL_ALLREDUCE || !(c.size_bytes > SMALL_BYTES) || small.chunks ||
+        !joins_all(asked->topo))
+        return CCL_OK;
+    quiet.progress = NULL;
+    quiet.log = NULL;
+    CCL_TRY(least_plain(asked, &least_s, err));
+    if (least_s > 0)
+        CCL_TRY(stars_take_less(&c, asked, least_s, &less, err));
+    if (!less)
+        return CCL_OK;
+    small.size_bytes = SMALL_BYTES;
+    small.chunks = 1;
+    CCL_TRY(
+        ops->synthesize(asked->ctx, asked->topo, asked->routes, asked->want, &small, &trees, err));
+    ccl_status_t status = best_through(&c, trees, &best, err);
+    if (status == CCL_OK && best.time_s < least_s) {
+        *out = best.schedule;
+        best.schedule = NULL;
+    }
+    ccl_schedule_destroy(best.schedule);
+    ccl_schedule_destroy(trees);
+    return status;
+}
