@@ -80,11 +80,11 @@ typedef struct ccl_i_lowering {
     uint32_t *original;              /* [ntransfers] their places there; NULL: the same */
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */
-    uint32_t *by_place;      /* [2 ntransfers] operations in the total order; until there are blocks */
-    uint32_t *place;         /* [2 ntransfers] of an operation in it; when blocks are made, until they are run */
-    ccl_i_op_t *ops;         /* [2 ntransfers] */
-    ccl_i_waits_t *waits;    /* [2 ntransfers] until emission */
-    uint32_t *deps;          /* operations; until emission */
+    uint32_t *by_place;   /* [2 ntransfers] operations in the total order; until there are blocks */
+    uint32_t *place;      /* [2 ntransfers] of an operation in it; of blocks, until they are run */
+    ccl_i_op_t *ops;      /* [2 ntransfers] */
+    ccl_i_waits_t *waits; /* [2 ntransfers] until emission */
+    uint32_t *deps;       /* operations; until emission */
     size_t ndeps, deps_cap;
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;

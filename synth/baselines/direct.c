@@ -12,20 +12,20 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 
 typedef struct mesh {
     uint32_t channels;
-    bool turned; /* sums begin with the rank behind their root */
+    bool rotated; /* sums begin with the rank behind their root */
 } mesh_t;
 
 /*
- * Sums gather in the order of the targets. From rank 0 on, each rank's place in them differs;
- * turned, all ranks do the same, so that none waits longer than others, and the simulator runs one
- * of them for all.
+ * Contributions are added in the order of the targets. From rank 0 on, each rank's place in them
+ * differs; rotated, all ranks do the same, so that none waits longer than others, and the simulator
+ * runs one of them for all.
  */
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
                          ccl_error_t *err) {
     const mesh_t *mesh = user;
     uint32_t n = want->ntargets, first = 0;
     (void)err;
-    while (mesh->turned && want->up && first < n && want->targets[first] <= want->root)
+    while (mesh->rotated && want->up && first < n && want->targets[first] <= want->root)
         first++;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t target = want->targets[(first + i) % n];
