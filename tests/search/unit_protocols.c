@@ -175,4 +175,33 @@ START_TEST(asked_once) {
 }
 END_TEST
 
-RUN_TESTS(asked_once, chooses_fastest, same_on_threads, nothing_to_choose, simple_through_switches)
+/* LL, with most micro-batches, gives up where another protocol is faster: on long chains. */
+START_TEST(few_batches_first) {
+    static const double large[] = {1073741824};
+    const ccl_contender_t with = {.name = "tree"};
+    ccl_topology_t *topo = topology("gb200-nvl72");
+    ccl_collective_t *want = NULL;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_comparison_t *c = NULL;
+    ccl_work_t work = {0};
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ctx.threads = 1;
+    ctx.work = &work;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    options.contenders = &with;
+    options.ncontenders = 1;
+    options.sizes_bytes = large;
+    options.nsizes = 1;
+    options.protocols = true;
+    ck_assert_msg(ccl_compare(&ctx, topo, want, &options, &c, &err) == CCL_OK, "%s", err.text);
+    ck_assert_str_eq(c->cells[0].proto, "LL128");
+    ck_assert_msg(work.events < 6100000, "%llu events", (unsigned long long)work.events);
+    ccl_comparison_destroy(c);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+RUN_TESTS(asked_once, few_batches_first, chooses_fastest, same_on_threads, nothing_to_choose,
+          simple_through_switches)
