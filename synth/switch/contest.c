@@ -121,11 +121,12 @@ static ccl_status_t most_used(const ccl_schedule_t *s, uint32_t *out, ccl_error_
 /** A schedule through switches, and its time. */
 typedef struct through {
     ccl_schedule_t *schedule; /* NULL: there is none */
-    double time_s;            /* INFINITY: it does not fit, or is wrong */
+    double time_s;            /* INFINITY: it does not fit, is wrong or too slow */
 } through_t;
 
 static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *schedule,
-                                 ccl_i_through_way_t way, through_t *out, ccl_error_t *err) {
+                                 ccl_i_through_way_t way, double beat_s, through_t *out,
+                                 ccl_error_t *err) {
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     ccl_status_t status = verdict ? CCL_OK : ccl_fail_nomem(err);
     *out = (through_t){NULL, INFINITY};
@@ -134,7 +135,9 @@ static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *sched
     if (status == CCL_OK && out->schedule)
         status = ccl_schedule_verify(c->ctx, out->schedule, verdict, err);
     if (status == CCL_OK && out->schedule && verdict->valid) {
-        ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .level = CCL_GRANULARITY_ALGORITHM};
+        ccl_i_timing_t timing = {.size_bytes = c->size_bytes,
+                                 .give_up_s = beat_s < INFINITY ? beat_s : 0,
+                                 .level = CCL_GRANULARITY_ALGORITHM};
         status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, &timing, err);
         out->time_s = timing.time_s;
         ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", way.channels,
@@ -151,7 +154,7 @@ static ccl_status_t try_through(const contest_t *c, const ccl_schedule_t *schedu
                                 ccl_i_through_way_t way, through_t *best, bool *better,
                                 ccl_error_t *err) {
     through_t now;
-    ccl_status_t status = make_through(c, schedule, way, &now, err);
+    ccl_status_t status = make_through(c, schedule, way, best->time_s, &now, err);
     *better = status == CCL_OK && now.time_s < best->time_s;
     if (*better) {
         ccl_schedule_destroy(best->schedule);
@@ -284,7 +287,7 @@ static ccl_status_t stars_take_less(const contest_t *c, const ccl_i_asked_t *ask
     *out = false;
     CCL_TRY(ccl_synthesize(c->ctx, "direct", asked->topo, asked->routes, asked->want, NULL, &stars,
                            err));
-    ccl_status_t status = make_through(c, stars, look, &through, err);
+    ccl_status_t status = make_through(c, stars, look, than_s, &through, err);
     *out = status == CCL_OK && through.time_s < than_s;
     ccl_schedule_destroy(through.schedule);
     ccl_schedule_destroy(stars);
