@@ -16,8 +16,11 @@
 /** As ccl_lower() takes. */
 #define DEFAULT_SIZE_BYTES 268435456.0
 /** Plain ways of lowering are at most this much faster than a block per connection in step order:
- * slower schedules than that are not lowered with care. */
-#define CARE 3.0
+ * slower schedules than that are not lowered with care. On few GPUs, where blocks may lack, more.
+ */
+#define CARE (MANY_RANKS(c->topo->nranks) ? 2.0 : 3.0)
+/** Where a look at everything takes long. */
+#define MANY_RANKS(n_) ((n_) > 32)
 
 typedef struct contest {
     const ccl_ctx_t *ctx;
@@ -165,9 +168,9 @@ static ccl_status_t try_through(const contest_t *c, const ccl_schedule_t *schedu
     return status;
 }
 
-/* The fastest of those through switches: from few channels up, as long as more are faster; then in
-   smaller pieces. A pull hands on nothing before all of a piece has come, so it takes smaller ones
-   than the trees that it replaces. */
+/* The fastest of those through switches: from few channels up, on many GPUs as long as more are
+   faster; then in smaller pieces. A pull hands on nothing before all of a piece has come, so it
+   takes smaller ones than the trees that it replaces. */
 static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *schedule,
                                  through_t *best, ccl_error_t *err) {
     ccl_schedule_t *one = NULL;
@@ -184,7 +187,7 @@ static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *sched
         status = try_through(c, schedule, at, best, &better, err);
         if (better)
             way = at;
-        else if (best->schedule)
+        else if (best->schedule && MANY_RANKS(c->topo->nranks))
             break;
     }
     double piece = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
