@@ -122,6 +122,12 @@ typedef enum ccl_protocol {
 const char *ccl_protocol_name(ccl_protocol_t protocol); /**< "Simple", "LL", "LL128"; static */
 /** @return CCL_PROTOCOLS: there is none of that name. @param name  NULL is none. */
 ccl_protocol_t ccl_protocol_find(const char *name);
+/**
+ * All protocols in the order in which runs under each are best made: the one with fewest
+ * micro-batches first, so that runs under the others are soon known to take longer.
+ * @param i  0 to CCL_PROTOCOLS - 1
+ */
+ccl_protocol_t ccl_protocol_turn(uint32_t i);
 
 typedef struct ccl_gpu_model {
     const char *name;

@@ -15,42 +15,38 @@
 
 /* ---------------------------------------------------------------- the driver */
 
+/* X(member, the driver's function) */
+#define DRIVER_FUNCTIONS(X_)                                                                       \
+    X_(device_get, cuDeviceGet)                                                                    \
+    X_(device_attribute, cuDeviceGetAttribute)                                                     \
+    X_(reserve, cuMemAddressReserve)                                                               \
+    X_(give_back, cuMemAddressFree)                                                                \
+    X_(create, cuMemCreate)                                                                        \
+    X_(granularity, cuMemGetAllocationGranularity)                                                 \
+    X_(map, cuMemMap)                                                                              \
+    X_(unmap, cuMemUnmap)                                                                          \
+    X_(access, cuMemSetAccess)                                                                     \
+    X_(release, cuMemRelease)                                                                      \
+    X_(multicast_create, cuMulticastCreate)                                                        \
+    X_(multicast_add, cuMulticastAddDevice)                                                        \
+    X_(multicast_bind, cuMulticastBindMem)                                                         \
+    X_(multicast_unbind, cuMulticastUnbind)                                                        \
+    X_(multicast_granularity, cuMulticastGetGranularity)
+
 typedef struct driver {
-    decltype(&cuDeviceGet) device_get;
-    decltype(&cuDeviceGetAttribute) device_attribute;
-    decltype(&cuMemAddressReserve) reserve;
-    decltype(&cuMemAddressFree) give_back;
-    decltype(&cuMemCreate) create;
-    decltype(&cuMemGetAllocationGranularity) granularity;
-    decltype(&cuMemMap) map;
-    decltype(&cuMemUnmap) unmap;
-    decltype(&cuMemSetAccess) access;
-    decltype(&cuMemRelease) release;
-    decltype(&cuMulticastCreate) multicast_create;
-    decltype(&cuMulticastAddDevice) multicast_add;
-    decltype(&cuMulticastBindMem) multicast_bind;
-    decltype(&cuMulticastUnbind) multicast_unbind;
-    decltype(&cuMulticastGetGranularity) multicast_granularity;
+#define MEMBER(name_, function_) decltype(&function_) name_;
+    DRIVER_FUNCTIONS(MEMBER)
+#undef MEMBER
 } driver_t;
 
 /** False: there is none, or one from before CUDA 12.1. */
 static bool find_driver(driver_t *d) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    return library && gpu_symbol(library, "cuDeviceGet", &d->device_get) &&
-           gpu_symbol(library, "cuDeviceGetAttribute", &d->device_attribute) &&
-           gpu_symbol(library, "cuMemAddressReserve", &d->reserve) &&
-           gpu_symbol(library, "cuMemAddressFree", &d->give_back) &&
-           gpu_symbol(library, "cuMemCreate", &d->create) &&
-           gpu_symbol(library, "cuMemGetAllocationGranularity", &d->granularity) &&
-           gpu_symbol(library, "cuMemMap", &d->map) &&
-           gpu_symbol(library, "cuMemUnmap", &d->unmap) &&
-           gpu_symbol(library, "cuMemSetAccess", &d->access) &&
-           gpu_symbol(library, "cuMemRelease", &d->release) &&
-           gpu_symbol(library, "cuMulticastCreate", &d->multicast_create) &&
-           gpu_symbol(library, "cuMulticastAddDevice", &d->multicast_add) &&
-           gpu_symbol(library, "cuMulticastBindMem", &d->multicast_bind) &&
-           gpu_symbol(library, "cuMulticastUnbind", &d->multicast_unbind) &&
-           gpu_symbol(library, "cuMulticastGetGranularity", &d->multicast_granularity);
+    bool found = library != NULL;
+#define FIND(name_, function_) found = found && gpu_symbol(library, #function_, &d->name_);
+    DRIVER_FUNCTIONS(FIND)
+#undef FIND
+    return found;
 }
 
 bool gpu_multicast_here(uint32_t index) {

@@ -84,16 +84,12 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
 ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
                                   ccl_routes_t *routes, const ccl_i_cell_run_t *how,
                                   ccl_compare_cell_t *cell, ccl_error_t *err) {
-    /* LL comes last, with most micro-batches: what takes longer is soon given up. */
-    static const ccl_protocol_t turns[] = {CCL_PROTOCOL_SIMPLE, CCL_PROTOCOL_LL128,
-                                           CCL_PROTOCOL_LL};
-    _Static_assert(CCL_ARRAY_LEN(turns) == CCL_PROTOCOLS, "a turn for each protocol");
     ccl_protocol_t first = ccl_protocol_find(how->program->proto), best = first;
     if (c->options->contenders[contender].program || how->program->ngroups > 0)
         return CCL_OK; /* a program has its own; switches add no lines with flags (NCCL's NVLS:
                           Simple) */
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
-        ccl_protocol_t p = turns[k];
+        ccl_protocol_t p = ccl_protocol_turn(k);
         ccl_compare_cell_t now = *cell;
         ccl_error_t why = CCL_ERROR_INIT;
         if (!ccl_i_compare_protocol(c, p))

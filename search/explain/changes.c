@@ -351,20 +351,20 @@ static void ways(list_t *list) {
 }
 
 static void protocols(list_t *list) {
-    static const char *const protocol[] = {"Simple", "LL", "LL128"};
     bool differ = false;
     for (uint32_t i = 0; i < list->topo->ntransports; i++)
         differ = differ || list->topo->transports[i].protocol;
-    for (size_t i = 0; differ && i < CCL_ARRAY_LEN(protocol); i++) {
-        if (strcmp(protocol[i], list->options->program->proto) == 0)
+    for (uint32_t i = 0; differ && i < CCL_PROTOCOLS; i++) {
+        const char *proto = ccl_protocol_name((ccl_protocol_t)i);
+        if (strcmp(proto, list->options->program->proto) == 0)
             continue;
-        ccl_i_change_t *c = add(list, CCL_REMEDY_PROGRAM, "protocol %s", protocol[i]);
+        ccl_i_change_t *c = add(list, CCL_REMEDY_PROGRAM, "protocol %s", proto);
         if (!c)
             return;
-        c->proto = protocol[i];
+        c->proto = proto;
         c->out.family = "protocol";
         c->lower = list->options->schedule != NULL;
-        c->out.options = text(list, "--proto %s", protocol[i]);
+        c->out.options = text(list, "--proto %s", proto);
     }
 }
 

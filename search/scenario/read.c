@@ -97,7 +97,7 @@ static char *trim(char *text) {
 
 /* "rate@net/device=normal(1,0.05)". */
 static ccl_status_t parse_variation(ccl_scenario_t *s, char *text, ccl_error_t *err) {
-    ccl_variation_t *v;
+    ccl_variation_t *v = NULL;
     char *law = strchr(text, '=');
     *law++ = '\0';
     char *slash = strrchr(text, '/');
@@ -119,7 +119,7 @@ static ccl_status_t parse_variation(ccl_scenario_t *s, char *text, ccl_error_t *
 
 /* "fail:nic:0~1%". */
 static ccl_status_t parse_mishap(ccl_scenario_t *s, char *text, char *tilde, ccl_error_t *err) {
-    ccl_mishap_t *m;
+    ccl_mishap_t *m = NULL;
     double probability;
     *tilde = '\0';
     CCL_TRY(ccl_i_scenario_number(trim(tilde + 1), &probability, err));
@@ -207,7 +207,7 @@ static ccl_status_t read_mishap(ccl_scenario_t *s, const ccl_json_at_t *at, ccl_
     const char *text = NULL;
     double probability = 0;
     ccl_error_t own = CCL_ERROR_INIT;
-    ccl_mishap_t *m;
+    ccl_mishap_t *m = NULL;
     CCL_TRY(ccl_json_object(at, true, err));
     CCL_TRY(ccl_json_only(at, keys, err));
     CCL_TRY(ccl_json_string(&edit, true, &text, err));

@@ -19,8 +19,6 @@ static const double LEAST_OVERHEAD_S =
 static const double MOST_SHARE = 2; /* a profile's */
 static const double NOISE = 0.05;
 
-static const char *const protos[] = {"Simple", "LL", "LL128"};
-
 typedef struct job {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -31,8 +29,7 @@ typedef struct job {
     ccl_way_t *ways;          /* [npoints] */
     uint32_t nkinds;
     const char *kinds[MAX_KINDS];
-    bool uses[MAX_KINDS]
-             [CCL_ARRAY_LEN(protos)]; /* programs that use this kind have this protocol */
+    bool uses[MAX_KINDS][CCL_PROTOCOLS]; /* programs that use this kind have this protocol */
 } job_t;
 
 /* ---------------------------------------------------------------- which */
@@ -180,8 +177,9 @@ static uint32_t kind_of(job_t *j, const char *kind) {
 
 static void add_use(job_t *j, const char *kind, const char *proto) {
     uint32_t k = kind_of(j, kind);
-    for (size_t i = 0; k != CCL_NONE && i < CCL_ARRAY_LEN(protos); i++)
-        j->uses[k][i] |= strcmp(protos[i], proto) == 0;
+    ccl_protocol_t p = ccl_protocol_find(proto);
+    if (k != CCL_NONE && p < CCL_PROTOCOLS)
+        j->uses[k][p] = true;
 }
 
 /* Transports of the connections of one program. */
@@ -211,15 +209,15 @@ static ccl_status_t add_kinds(job_t *j, const ccl_program_t *p, ccl_routes_t *ro
     return CCL_OK;
 }
 
-static double overhead_of(const job_t *j, uint32_t kind, size_t proto) {
-    return fmax(ccl_model_transport(j->topo, j->kinds[kind], protos[proto]).overhead_s,
+static double overhead_of(const job_t *j, uint32_t kind, ccl_protocol_t proto) {
+    return fmax(ccl_model_transport(j->topo, j->kinds[kind], ccl_protocol_name(proto)).overhead_s,
                 LEAST_OVERHEAD_S);
 }
 
 /* The one whose constants are reported: the first in use. */
-static size_t main_proto(const job_t *j, uint32_t kind) {
-    size_t proto = 0;
-    while (proto + 1 < CCL_ARRAY_LEN(protos) && !j->uses[kind][proto])
+static ccl_protocol_t main_proto(const job_t *j, uint32_t kind) {
+    ccl_protocol_t proto = CCL_PROTOCOL_SIMPLE;
+    while (proto + 1 < CCL_PROTOCOLS && !j->uses[kind][proto])
         proto++;
     return proto;
 }
@@ -237,10 +235,11 @@ static void profile_text(const job_t *j, const double *p, ccl_text_t *out) {
     for (uint32_t k = 0; k < j->nkinds; k++) {
         const char *between = "";
         ccl_text_printf(out, "%s\n    \"%s\": {\"protocols\": {", k ? "," : "", j->kinds[k]);
-        for (size_t i = 0; i < CCL_ARRAY_LEN(protos); i++) {
-            double rate_Bps = ccl_model_transport(j->topo, j->kinds[k], protos[i]).tb_rate_Bps;
+        for (ccl_protocol_t i = CCL_PROTOCOL_SIMPLE; i < CCL_PROTOCOLS; i++) {
+            const char *proto = ccl_protocol_name(i);
+            double rate_Bps = ccl_model_transport(j->topo, j->kinds[k], proto).tb_rate_Bps;
             ccl_text_printf(
-                out, "%s\"%s\": {\"overhead\": \"%s\"", between, protos[i],
+                out, "%s\"%s\": {\"overhead\": \"%s\"", between, proto,
                 ccl_format_time(overhead_of(j, k, i) * exp(p[2 * k]), text, sizeof text));
             if (isfinite(rate_Bps))
                 ccl_text_printf(out, ", \"tb_rate\": \"%s\"",

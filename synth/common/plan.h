@@ -174,19 +174,26 @@ void ccl_i_rings_fini(ccl_i_rings_t *rings);
 /** How a run is timed, and what came of it. */
 typedef struct ccl_i_timing {
     double size_bytes;
-    ccl_granularity_t level;
+    ccl_way_t way;      /**< lowered and run so; {0}: a thread block for each connection, sharing
+                             blocks costs it little */
     double give_up_s;   /**< slower runs are ended early; 0: none */
     unsigned protocols; /**< of ccl_i_time_each(): bits by ccl_protocol_t */
-    double time_s;      /**< INFINITY where it does not fit a GPU's thread blocks or cannot finish
-                             (another schedule may do), or is slower than give_up_s */
-    bool gave_up;       /**< the latter */
+    double time_s;      /**< INFINITY where it is unfit or the run was given up */
+    bool gave_up;       /**< slower than give_up_s */
+    bool unfit;         /**< more than a GPU's thread blocks, or it cannot finish (another schedule
+                             may) */
     double work;        /**< what that cost, in transfers of a plain run: from what was counted, not
                              from a clock, so the same on every machine */
 } ccl_i_timing_t;
 /**
- * What a schedule takes, simulated with Simple and a thread block for each connection.
+ * What a schedule takes, simulated with one protocol.
  * @param routes  of the topology, used by nobody else meanwhile; NULL: made for the call.
+ * @param proto  NULL is Simple.
  */
+ccl_status_t ccl_i_time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                              const char *proto, ccl_i_timing_t *timing, ccl_error_t *err);
+/** The same with Simple. */
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  ccl_i_timing_t *timing, ccl_error_t *err);

@@ -78,7 +78,7 @@ static ccl_status_t time_one(const ccl_i_race_t *race, uint32_t index, const ccl
         status = race->time(race->user, index, with, r->schedule, r, &why);
     } else {
         ccl_i_timing_t timing = {.size_bytes = race->size_bytes,
-                                 .level = race->level,
+                                 .way.granularity = race->level,
                                  .give_up_s = race->limit_s < INFINITY ? race->limit_s : 0};
         status =
             ccl_i_time_schedule(with->ctx, race->topo, with->routes, r->schedule, &timing, &why);

@@ -1,5 +1,4 @@
-/* What a schedule takes, lowered with a block for each connection; sharing blocks costs it little.
- */
+/* What a schedule takes. */
 #include "synth/common/plan.h"
 
 #include <limits.h>
@@ -10,9 +9,9 @@
 #define PER_EVENT 0.08
 #define PER_RATE 0.15
 
-static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
-                               ccl_routes_t *routes, const ccl_schedule_t *schedule,
-                               const char *proto, ccl_i_timing_t *timing, ccl_error_t *err) {
+ccl_status_t ccl_i_time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                              ccl_routes_t *routes, const ccl_schedule_t *schedule,
+                              const char *proto, ccl_i_timing_t *timing, ccl_error_t *err) {
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_program_t *program = NULL;
@@ -23,7 +22,9 @@ static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     lower.topo = topo;
     lower.routes = routes;
     lower.size_bytes = sim.size_bytes = timing->size_bytes;
-    lower.granularity = sim.granularity = timing->level;
+    lower.order = timing->way.order;
+    lower.allocation = timing->way.allocation;
+    lower.granularity = sim.granularity = timing->way.granularity;
     sim.give_up_s = timing->give_up_s;
     sim.estimate = true;
     ccl_status_t status = ccl_lower(ctx, schedule, &lower, &program, &why);
@@ -31,13 +32,14 @@ static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         status = ccl_sim_program(ctx, topo, routes, program, &sim, &result, &why);
     timing->time_s = status == CCL_OK ? result->time_s : INFINITY;
     timing->gave_up = status == CCL_OK && !(result->time_s < INFINITY);
+    timing->unfit = status == CCL_UNSUPPORTED || status == CCL_DEADLOCK;
     timing->work = PER_TRANSFER * (double)schedule->ntransfers;
     if (result)
         timing->work +=
             PER_EVENT * (double)result->events + PER_RATE * (double)result->rate_changes;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(program);
-    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK)
+    if (timing->unfit)
         return CCL_OK;
     if (status != CCL_OK && err)
         *err = why;
@@ -47,25 +49,21 @@ static ccl_status_t time_proto(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
 ccl_status_t ccl_i_time_schedule(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                  ccl_routes_t *routes, const ccl_schedule_t *schedule,
                                  ccl_i_timing_t *timing, ccl_error_t *err) {
-    return time_proto(ctx, topo, routes, schedule, NULL, timing, err);
+    return ccl_i_time_proto(ctx, topo, routes, schedule, NULL, timing, err);
 }
 
 ccl_status_t ccl_i_time_each(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl_routes_t *routes,
                              const ccl_schedule_t *schedule, ccl_i_timing_t *timing,
                              double *times_out, ccl_error_t *err) {
-    /* Fewest micro-batches first: what LL takes is soon known to be more. */
-    static const ccl_protocol_t turns[] = {CCL_PROTOCOL_SIMPLE, CCL_PROTOCOL_LL128,
-                                           CCL_PROTOCOL_LL};
-    _Static_assert(CCL_ARRAY_LEN(turns) == CCL_PROTOCOLS, "a turn for each protocol");
     const double give_up_s = timing->give_up_s;
     ccl_status_t status = CCL_OK;
     for (uint32_t i = 0; i < CCL_PROTOCOLS && status == CCL_OK; i++) {
-        ccl_protocol_t k = turns[i];
+        ccl_protocol_t k = ccl_protocol_turn(i);
         const char *proto = ccl_protocol_name(k);
         times_out[k] = INFINITY;
         if (!(timing->protocols >> k & 1) || (k > 0 && !ccl_model_has_protocol(topo, proto)))
             continue;
-        status = time_proto(ctx, topo, routes, schedule, proto, timing, err);
+        status = ccl_i_time_proto(ctx, topo, routes, schedule, proto, timing, err);
         times_out[k] = timing->time_s;
         if (timing->time_s < INFINITY) /* at most give_up_s */
             timing->give_up_s = timing->time_s;

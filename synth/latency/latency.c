@@ -336,7 +336,7 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
                               ccl_error_t *err) {
     family_t *f = user;
     ccl_i_timing_t timing = {.size_bytes = f->size_bytes,
-                             .level = CCL_GRANULARITY_ALGORITHM,
+                             .way.granularity = CCL_GRANULARITY_ALGORITHM,
                              .give_up_s = f->limit_s,
                              .protocols = f->protocols};
     double *times = f->times[f->from + index];

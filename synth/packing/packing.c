@@ -400,7 +400,7 @@ ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options
         *time_out = ccl_i_pack_seconds(p) * options->size_bytes;
     else if (options->size_bytes <= SMALL_BYTES) {
         ccl_i_timing_t timing = {.size_bytes = options->size_bytes,
-                                 .level = CCL_GRANULARITY_ALGORITHM};
+                                 .way.granularity = CCL_GRANULARITY_ALGORITHM};
         CCL_TRY(ccl_i_time_protocols(p->ctx, p->c->topo, p->cluster->routes, *out, &timing, err));
         *time_out = timing.time_s;
     }

@@ -15,12 +15,8 @@
 #define LEAST_PIECE_BYTES 16384.0
 /** As ccl_lower() takes. */
 #define DEFAULT_SIZE_BYTES 268435456.0
-/** Plain ways of lowering are at most this much faster than a block per connection in step order:
- * slower schedules than that are not lowered with care. On few GPUs, where blocks may lack, more.
- */
-#define CARE (MANY_RANKS(c->topo->nranks) ? 2.0 : 3.0)
-/** Where a look at everything takes long. */
-#define MANY_RANKS(n_) ((n_) > 32)
+/** More than that: a look at everything takes long. */
+#define MOST_RANKS 32
 
 typedef struct contest {
     const ccl_ctx_t *ctx;
@@ -29,36 +25,24 @@ typedef struct contest {
     double size_bytes;
 } contest_t;
 
+static bool has_many_ranks(const contest_t *c) {
+    return c->topo->nranks > MOST_RANKS;
+}
+
+/* Plain ways of lowering are at most this much faster than a block per connection in step order:
+   slower schedules than that are not lowered with care. On few GPUs, where blocks may lack, more.
+ */
+static double care(const contest_t *c) {
+    return has_many_ranks(c) ? 2 : 3;
+}
+
 /* INFINITY: not below `beat_s`; NAN: it does not fit. */
 static ccl_status_t time_plain(const contest_t *c, const ccl_schedule_t *schedule, ccl_way_t way,
                                const char *proto, double beat_s, double *out, ccl_error_t *err) {
-    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
-    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_program_t *program = NULL;
-    ccl_sim_result_t *result = NULL;
-    ccl_error_t why = CCL_ERROR_INIT;
-    lower.proto = proto;
-    lower.topo = c->topo;
-    lower.routes = c->routes;
-    lower.size_bytes = sim.size_bytes = c->size_bytes;
-    lower.order = way.order;
-    lower.allocation = way.allocation;
-    lower.granularity = sim.granularity = way.granularity;
-    sim.estimate = true;
-    sim.give_up_s = beat_s;
-    ccl_status_t status = ccl_lower(c->ctx, schedule, &lower, &program, &why);
-    if (status == CCL_OK)
-        status = ccl_sim_program(c->ctx, c->topo, c->routes, program, &sim, &result, &why);
-    *out = status == CCL_OK && result->time_s < beat_s ? result->time_s : INFINITY;
-    ccl_sim_result_destroy(result);
-    ccl_program_destroy(program);
-    if (status == CCL_UNSUPPORTED || status == CCL_DEADLOCK) {
-        *out = NAN;
-        return CCL_OK;
-    }
-    if (status != CCL_OK && err)
-        *err = why;
-    return status;
+    ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .way = way, .give_up_s = beat_s};
+    CCL_TRY(ccl_i_time_proto(c->ctx, c->topo, c->routes, schedule, proto, &timing, err));
+    *out = timing.unfit ? NAN : timing.time_s < beat_s ? timing.time_s : INFINITY;
+    return CCL_OK;
 }
 
 /* The busiest link's time at its full rate: no run of the schedule takes less. */
@@ -94,7 +78,7 @@ static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
             continue;
-        CCL_TRY(time_plain(c, schedule, simple, proto, CARE * time_s, &took_s, err));
+        CCL_TRY(time_plain(c, schedule, simple, proto, care(c) * time_s, &took_s, err));
         *out = took_s <= time_s;
         if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
             continue;
@@ -139,8 +123,7 @@ static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *sched
         status = ccl_schedule_verify(c->ctx, out->schedule, verdict, err);
     if (status == CCL_OK && out->schedule && verdict->valid) {
         ccl_i_timing_t timing = {.size_bytes = c->size_bytes,
-                                 .give_up_s = beat_s < INFINITY ? beat_s : 0,
-                                 .level = CCL_GRANULARITY_ALGORITHM};
+                                 .give_up_s = beat_s < INFINITY ? beat_s : 0};
         status = ccl_i_time_schedule(c->ctx, c->topo, c->routes, out->schedule, &timing, err);
         out->time_s = timing.time_s;
         ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", way.channels,
@@ -187,7 +170,7 @@ static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *sched
         status = try_through(c, schedule, at, best, &better, err);
         if (better)
             way = at;
-        else if (best->schedule && MANY_RANKS(c->topo->nranks))
+        else if (best->schedule && has_many_ranks(c))
             break;
     }
     double piece = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;

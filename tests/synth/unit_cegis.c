@@ -411,8 +411,8 @@ START_TEST(test_fewer_steps_are_not_faster) {
         options.effort = effort;
         options.stats = &stats;
         ccl_schedule_t *schedule = synth(topo, CCL_REDUCESCATTER, options, 1);
-        timing[effort] =
-            (ccl_i_timing_t){.size_bytes = options.size_bytes, .level = CCL_GRANULARITY_TASK};
+        timing[effort] = (ccl_i_timing_t){.size_bytes = options.size_bytes,
+                                          .way.granularity = CCL_GRANULARITY_TASK};
         ck_assert_int_eq(ccl_i_time_schedule(NULL, topo, NULL, schedule, &timing[effort], NULL),
                          CCL_OK);
         ck_assert_int_eq(stats.solver_calls > 0, effort);

@@ -210,7 +210,7 @@ START_TEST(by_size) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         fixture_t f;
         ccl_i_timing_t timing = {.size_bytes = rows[i].size_bytes,
-                                 .level = CCL_GRANULARITY_ALGORITHM};
+                                 .way.granularity = CCL_GRANULARITY_ALGORITHM};
         open_fixture(&f, rows[i].spec, 0);
         ccl_schedule_t *whole = made_for(&f, rows[i].kind, 0);
         ccl_schedule_t *cut = made_for(&f, rows[i].kind, rows[i].size_bytes);

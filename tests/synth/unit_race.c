@@ -372,7 +372,7 @@ END_TEST
 START_TEST(test_simulated) {
     /* Without a way to time of its own: the same time and work as ccl_i_time_schedule(). */
     fake_t f;
-    ccl_i_timing_t timing = {.size_bytes = 1e6, .level = CCL_GRANULARITY_TASK};
+    ccl_i_timing_t timing = {.size_bytes = 1e6, .way.granularity = CCL_GRANULARITY_TASK};
     fake_init(&f);
     ccl_i_race_t race = race_of(&f, 2, false);
     race.time = NULL;

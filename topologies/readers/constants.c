@@ -20,6 +20,13 @@ const char *ccl_protocol_name(ccl_protocol_t protocol) {
     return protocol < CCL_PROTOCOLS ? protocol_names[protocol] : "";
 }
 
+ccl_protocol_t ccl_protocol_turn(uint32_t i) {
+    static const ccl_protocol_t turns[] = {CCL_PROTOCOL_SIMPLE, CCL_PROTOCOL_LL128,
+                                           CCL_PROTOCOL_LL};
+    _Static_assert(CCL_ARRAY_LEN(turns) == CCL_PROTOCOLS, "a turn for each protocol");
+    return turns[i];
+}
+
 ccl_protocol_t ccl_protocol_find(const char *name) {
     ccl_protocol_t p = CCL_PROTOCOL_SIMPLE;
     while (p < CCL_PROTOCOLS && (!name || strcmp(name, protocol_names[p]) != 0))

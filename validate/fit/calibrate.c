@@ -46,7 +46,8 @@ static double own_latency_s(const ccl_i_fit_kind_t *kind, int proto) {
 }
 
 double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint32_t kind) {
-    const ccl_transport_t *t = kind == CCL_NONE ? NULL : &j->bench->kinds[kind].own[p->proto];
+    const ccl_transport_t *t =
+        kind == CCL_NONE || p->proto < 0 ? NULL : &j->bench->kinds[kind].own[p->proto];
     switch (p->what) {
     case CCL_I_FIT_LAUNCH: /* a launch of 0 is taken as 1 us, as factors need something */
         return j->bench->own_launch_s[p->proto] > 0 ? j->bench->own_launch_s[p->proto] : 1e-6;
@@ -293,7 +294,7 @@ static ccl_status_t descend_from(ccl_i_fit_job_t *j, const double *start, descen
 
 /* Blocks that alone carry what was measured. @param moved  false: that is what they do. */
 static ccl_status_t block_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
-                               ccl_error_t *err) {
+                                ccl_error_t *err) {
     j->based = false;
     CCL_TRY(residuals(start, d->r, j, err));
     for (uint32_t k = 0; k < j->np; k++) {
