@@ -67,6 +67,7 @@ typedef struct ccl_i_waits {
 /** Copy from a rank's input to its output of a chunk that nothing else brings there. */
 typedef struct ccl_i_copy {
     uint32_t rank;
+    double share; /* of the message */
     ccl_i_loc_t src, dst;
 } ccl_i_copy_t;
 
@@ -76,6 +77,8 @@ typedef struct ccl_i_lowering {
     const ccl_collective_t *coll;
     bool in_place, no_fuse, ordered, task;
     uint32_t ntransfers, nranks, slots;
+    const ccl_topology_t *topo;      /* NULL: any */
+    uint32_t max_blocks;             /* of a GPU, beside its sms */
     const ccl_transfer_t *transfers; /* sorted by step, then chunk; the schedule's where they are */
     uint32_t *original;              /* [ntransfers] their places there; NULL: the same */
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
@@ -155,6 +158,12 @@ typedef struct ccl_i_lblocks {
 
 /** Groups the operations into blocks and fuses; ops[].block and .item are set. */
 ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_error_t *err);
+/**
+ * Emits what a rank copies for itself, behind its blocks `first` to `end` - 1.
+ * @param at  its first copy; moved behind its last.
+ */
+void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t first,
+                       uint32_t end, size_t *at, ccl_program_builder_t *b);
 /**
  * Run the blocks untimed with FIFOs of `slots` primitives and take fused items apart where all
  * would wait for each other: a ring whose every block forwards needs one free slot.
@@ -237,11 +246,13 @@ void ccl_i_lower_fit(ccl_lower_options_t *options, const ccl_topology_t *topo);
 typedef struct ccl_i_lower_how {
     const char *proto;
     bool out_of_place, no_fuse, ordered;
-    bool task;             /* to run at task level: nops wait for all micro-batches */
-    uint32_t slots;        /* >= 1 */
-    double piece_bytes;    /* of the program */
-    bool joined;           /* as ccl_schedule_t.joined */
-    const uint16_t *stage; /* [ntransfers] of the schedule; NULL: all 0 */
+    bool task;                  /* to run at task level: nops wait for all micro-batches */
+    uint32_t slots;             /* >= 1 */
+    const ccl_topology_t *topo; /* NULL: any */
+    uint32_t max_blocks;        /* of a GPU, beside its sms */
+    double piece_bytes;         /* of the program */
+    bool joined;                /* as ccl_schedule_t.joined */
+    const uint16_t *stage;      /* [ntransfers] of the schedule; NULL: all 0 */
     /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
        on in one block what it receives; NULL: as the channels say. */
     const uint8_t *forwards;

@@ -331,32 +331,13 @@ static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_
     return ccl_i_lower_join(l, blocks, e->prims, e->joined, err);
 }
 
-/** Copies of a rank are a block of their own behind the others. */
-static void emit_copies(const ccl_i_lowering_t *l, uint32_t rank, size_t *at,
-                        ccl_program_builder_t *b) {
-    if (*at >= l->ncopies || l->copies[*at].rank != rank)
-        return;
-    uint32_t tb = ccl_program_builder_tb(b, rank, CCL_NONE, CCL_NONE, 0);
-    for (; *at < l->ncopies && l->copies[*at].rank == rank; (*at)++) {
-        const ccl_i_copy_t *c = &l->copies[*at];
-        ccl_program_builder_step(b, tb,
-                                 (ccl_step_t){.type = CCL_PRIM_CPY,
-                                              .count = 1,
-                                              .src_buf = c->src.buf,
-                                              .src_off = c->src.off,
-                                              .dst_buf = c->dst.buf,
-                                              .dst_off = c->dst.off,
-                                              .dep_tb = CCL_NONE,
-                                              .dep_step = CCL_NONE});
-    }
-}
-
 static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t *blocks,
                  ccl_program_builder_t *b) {
     uint32_t at = 0;
     size_t copy = 0;
     ccl_program_builder_reserve(b, blocks->nblocks + l->nranks, e->nsteps + l->ncopies);
     for (uint32_t rank = 0; rank < l->nranks; rank++) {
+        const uint32_t first = at;
         for (; at < blocks->nblocks && blocks->blocks[at].rank == rank; at++) {
             const ccl_i_lblock_t *block = &blocks->blocks[at];
             uint32_t tb =
@@ -384,7 +365,8 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                 ccl_program_builder_step(b, tb, main);
             }
         }
-        emit_copies(l, rank, &copy, b);
+        if (copy < l->ncopies && l->copies[copy].rank == rank)
+            ccl_i_emit_copies(l, blocks, first, at, &copy, b);
     }
 }
 
@@ -512,6 +494,8 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
     l->ordered = how->ordered;
     l->task = how->task;
     l->slots = how->slots;
+    l->topo = how->topo;
+    l->max_blocks = how->max_blocks;
     l->stage = how->stage;
     l->forwards = how->forwards;
     l->ntransfers = schedule->ntransfers;

@@ -418,7 +418,7 @@ static ccl_status_t find_copies(ccl_i_lowering_t *l, const uint64_t *keys, ccl_e
                 break;
             }
             l->copies[l->ncopies++] =
-                (ccl_i_copy_t){rank, {in, CCL_BUF_INPUT}, {out, CCL_BUF_OUTPUT}};
+                (ccl_i_copy_t){rank, c->share, {in, CCL_BUF_INPUT}, {out, CCL_BUF_OUTPUT}};
         }
     }
     free(written);

@@ -65,7 +65,7 @@ ccl_status_t ccl_i_check_blocks(const ccl_program_t *program, const ccl_lower_op
 /** Channels of a connection. */
 typedef struct width {
     uint32_t most;
-    bool wider; /* more than one for some connection, or the schedule is refused */
+    bool wider;      /* more than one for some connection, or the schedule is refused */
     uint32_t spread; /* most that one got */
 } width_t;
 
@@ -393,7 +393,9 @@ static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
                              .no_fuse = options->no_fuse,
                              .ordered = options->ordered || schedule->rounds,
                              .task = options->granularity == CCL_GRANULARITY_TASK,
-                             .slots = options->slots ? options->slots : LEAST_SLOTS};
+                             .slots = options->slots ? options->slots : LEAST_SLOTS,
+                             .topo = options->topo,
+                             .max_blocks = ccl_executor_limits(options->executor)->tbs};
     if (options->executor == CCL_EXECUTOR_ANY) /* others have a rule of their own */
         how.piece_bytes = schedule->piece_bytes;
     how.no_fuse = how.no_fuse || how.task;

@@ -171,6 +171,52 @@ START_TEST(test_out_of_place) {
 }
 END_TEST
 
+/* What a GPU copies for itself: in AllToAll its own part of each channel. */
+static const struct {
+    uint32_t channels, sms, blocks;
+    const char *why;
+} copies[] = {
+    {1, 0, 1, "as much as another block sends"},
+    {4, 0, 4, "as much as four others send"},
+    {4, 27, 3, "three blocks are left"},
+    {4, 25, 1, "one block is left"},
+};
+
+START_TEST(test_copies) {
+    char spec[100], sms[30] = "";
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
+    ccl_collective_t *want = collective(CCL_ALLTOALL, 4, 0);
+    ccl_schedule_t *schedule = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    if (copies[_i].sms)
+        snprintf(sms, sizeof sms, " sms=%u", copies[_i].sms);
+    snprintf(spec, sizeof spec, SWITCH4 "%s", sms);
+    ccl_topology_t *topo = topology(spec);
+    options.topo = topo;
+    synth.channels = copies[_i].channels;
+    ck_assert_int_eq(ccl_synthesize(NULL, "direct", topo, NULL, want, &synth, &schedule, NULL),
+                     CCL_OK);
+    ccl_program_t *program = NULL;
+    ck_assert_msg(ccl_lower(NULL, schedule, &options, &program, &err) == CCL_OK, "%s", err.text);
+    for (uint32_t r = 0; r < 4; r++) {
+        uint32_t blocks = 0, steps = 0;
+        for (uint32_t t = program->rank_first_tb[r]; t < program->rank_first_tb[r + 1]; t++)
+            if (program->steps[program->tbs[t].first_step].type == CCL_PRIM_CPY) {
+                blocks++;
+                steps += program->tbs[t].nsteps;
+            }
+        ck_assert_msg(blocks == copies[_i].blocks && steps == copies[_i].channels,
+                      "%s: rank %u copies %u parts in %u blocks", copies[_i].why, r, steps, blocks);
+    }
+    check_program(program, 2, copies[_i].why);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_rounds) {
     /* pairwise: from the second round on, a send waits for the round before, both ways. */
     ccl_program_t *p = lower(SWITCH4, "pairwise", CCL_ALLTOALL, NULL);
@@ -376,6 +422,7 @@ int main(void) {
     tcase_add_test(tcase, test_one_slot);
     tcase_add_loop_test(tcase, test_fit, 0, (int)CCL_ARRAY_LEN(fits));
     tcase_add_test(tcase, test_out_of_place);
+    tcase_add_loop_test(tcase, test_copies, 0, (int)CCL_ARRAY_LEN(copies));
     tcase_add_test(tcase, test_rounds);
     tcase_add_loop_test(tcase, test_joined, 0, (int)CCL_ARRAY_LEN(joins));
     tcase_add_test(tcase, test_refuses);

@@ -1,0 +1,62 @@
+/* What a rank copies for itself, in blocks of their own behind the others. */
+#include "lower/lower_i.h"
+
+#include <math.h>
+
+static double share_of(const ccl_i_lowering_t *l, uint32_t op) {
+    return l->coll->chunks[l->transfers[op / 2].chunk].share;
+}
+
+/* Shares of the message that the busiest of the blocks handles. */
+static double most_handled(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t first,
+                           uint32_t end) {
+    double most = 0;
+    for (uint32_t k = first; k < end; k++) {
+        const ccl_i_lblock_t *block = &blocks->blocks[k];
+        double sum = 0;
+        for (uint32_t i = block->first; i < block->first + block->nitems; i++) {
+            const ccl_i_item_t *item = &blocks->items[i];
+            sum += share_of(l, item->send != CCL_NONE ? item->send : item->recv);
+        }
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/* No block copies more than the busiest of the others handles, where the GPU has room for that. At
+   stage level a block stands for several: there it is one. */
+static size_t blocks_for(const ccl_i_lowering_t *l, size_t first, size_t end, double handled,
+                         uint32_t others) {
+    uint32_t sms = l->topo ? ccl_model_gpu(l->topo, l->copies[first].rank).sms : 0;
+    uint32_t most = sms && sms < l->max_blocks ? sms : l->max_blocks;
+    double copied = 0;
+    for (size_t i = first; i < end; i++)
+        copied += l->copies[i].share;
+    if (l->stage || !(copied > handled) || handled <= 0 || most <= others + 1)
+        return 1;
+    return (size_t)fmin(fmin(ceil(copied / handled - 1e-9), (double)(end - first)), most - others);
+}
+
+void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t first,
+                       uint32_t end, size_t *at, ccl_program_builder_t *b) {
+    size_t from = *at, to = from;
+    while (to < l->ncopies && l->copies[to].rank == l->copies[from].rank)
+        to++;
+    *at = to;
+    size_t n = blocks_for(l, from, to, most_handled(l, blocks, first, end), end - first);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t tb = ccl_program_builder_tb(b, l->copies[from].rank, CCL_NONE, CCL_NONE, 0);
+        for (size_t i = from + k; i < to; i += n) {
+            const ccl_i_copy_t *c = &l->copies[i];
+            ccl_program_builder_step(b, tb,
+                                     (ccl_step_t){.type = CCL_PRIM_CPY,
+                                                  .count = 1,
+                                                  .src_buf = c->src.buf,
+                                                  .src_off = c->src.off,
+                                                  .dst_buf = c->dst.buf,
+                                                  .dst_off = c->dst.off,
+                                                  .dep_tb = CCL_NONE,
+                                                  .dep_step = CCL_NONE});
+        }
+    }
+}
