@@ -22,6 +22,7 @@
     X_(hpds)                                                                                       \
     X_(greedy)                                                                                     \
     X_(packing)                                                                                    \
+    X_(flows)                                                                                      \
     X_(sketch)                                                                                     \
     X_(c2c)                                                                                        \
     X_(sccl)                                                                                       \

@@ -19,7 +19,7 @@ static const struct {
     {"expat", "XML_ExpatVersion", true, "XML", "MIT"},
     {"SQLite", "sqlite3_libversion", true, "the lab notebook", "blessing"},
     {"libpq", NULL, false, "the lab notebook of a team", "PostgreSQL"},
-    {"GLPK", "glp_version", true, "milp, taccl, sketch: linear and integer programs", "GPL-3.0-or-later"},
+    {"GLPK", "glp_version", true, "milp, taccl, flows, sketch: linear and integer programs", "GPL-3.0-or-later"},
     {"Z3", "Z3_get_full_version", true, "sccl, cegis: satisfiability", "MIT"},
     {"bliss", "bliss_new", false, "symmetry of clusters", "LGPL-3.0-only"},
     {"cairo", "cairo_version_string", true, "pictures as PDF and PNG", "LGPL-2.1-only OR MPL-1.1"},

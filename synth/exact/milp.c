@@ -231,15 +231,22 @@ static ccl_status_t solve_epochs(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t 
 }
 
 static ccl_status_t solve_flows(plan_t *p, ccl_child_pipe_t *pipe, ccl_error_t *err) {
-    ccl_i_milp_flows_t flows;
     uint32_t parts = p->options->chunks ? p->options->chunks : PARTS;
-    CCL_TRY(ccl_i_milp_flows(p->x, p->want, p->chunk_bytes, parts, &flows, err));
-    if (flows.answer != CCL_I_GLPK_FOUND)
-        return ccl_fail(err, CCL_INFEASIBLE, "GLPK finds no flows");
-    answer_t head = {(uint32_t)flows.nsends, 0, parts, 0};
-    bool ok = put(pipe, head, flows.sends);
-    free(flows.sends);
-    return ok ? CCL_OK : ccl_fail_nomem(err);
+    ccl_i_glpk_answer_t answer = CCL_I_GLPK_UNKNOWN;
+    ccl_i_milp_send_t *sends = NULL;
+    size_t nsends = 0;
+    double *flow = calloc((size_t)p->x->nranks * p->x->nhops + 1, sizeof *flow);
+    ccl_status_t status =
+        flow ? ccl_i_milp_flows(p->x, p->want, flow, &answer, err) : ccl_fail_nomem(err);
+    if (status == CCL_OK && answer != CCL_I_GLPK_FOUND)
+        status = ccl_fail(err, CCL_INFEASIBLE, "GLPK finds no flows");
+    if (status == CCL_OK)
+        status = ccl_i_milp_paths(p->x, p->want, flow, parts, &sends, &nsends, err);
+    if (status == CCL_OK && !put(pipe, (answer_t){(uint32_t)nsends, 0, parts, 0}, sends))
+        status = ccl_fail_nomem(err);
+    free(sends);
+    free(flow);
+    return status;
 }
 
 static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) {
@@ -303,8 +310,7 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
     ccl_child_limits_t limits = {
         options->time_limit_s > 0 ? options->time_limit_s : DEFAULT_LIMIT_S, 0, "milp"};
     for (uint32_t c = 0; c < want->nchunks; c++)
-        p.flows = p.flows && want->chunks[c].ndests == 1 &&
-                  want->chunks[c].share == want->chunks[0].share;
+        p.flows = p.flows && want->chunks[c].ndests == 1;
     ccl_status_t status = prepare(&p, err);
     if (status == CCL_OK)
         status = ccl_i_copies_search(ctx, &limits, solve, &p, &answer, &out->dropped, err);

@@ -44,18 +44,23 @@ double ccl_i_milp_variables(const ccl_i_milp_t *m, uint32_t epochs);
 ccl_status_t ccl_i_milp_ask(const ccl_i_milp_t *m, uint32_t epochs, ccl_i_glpk_answer_t *answer,
                             ccl_i_milp_send_t **sends, size_t *nsends, ccl_error_t *err);
 
-typedef struct ccl_i_milp_flows {
-    ccl_i_glpk_answer_t answer;
-    double time_s;
-    ccl_i_milp_send_t *sends; /* malloc'ed: chunk * parts + part over a hop; `epoch` is the place on
-                                 its path, counted so that all paths end together */
-    size_t nsends;
-} ccl_i_milp_flows_t;
 /**
- * The least time in which flows can bring every chunk, of `bytes` each, from its source to its one
- * destination, and such flows, cut into at most `parts` paths a chunk. In a child process only.
+ * Flows that bring every chunk from its source to its one destination in the least time, all links
+ * busy all the time. In a child process only.
+ *
+ * @param flow_out  [n][nhops] FOUND: of a source's chunks over a hop, together, in greatest chunks.
  */
-ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double bytes,
-                              uint32_t parts, ccl_i_milp_flows_t *out, ccl_error_t *err);
+ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
+                              double *flow_out, ccl_i_glpk_answer_t *answer, ccl_error_t *err);
+/**
+ * Such flows taken apart: each chunk in as many parts, each part along one path.
+ *
+ * @param flow   as above; used up.
+ * @param sends  malloc'ed, caller frees: chunk * parts + part over a hop; `epoch` is the place on
+ *               its path. In order: what still has far to go first.
+ */
+ccl_status_t ccl_i_milp_paths(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double *flow,
+                              uint32_t parts, ccl_i_milp_send_t **sends, size_t *nsends,
+                              ccl_error_t *err);
 
 #endif

@@ -12,13 +12,14 @@
 
 /* A little of the objective for every hop, so that no flow goes round in circles. */
 #define DETOUR 1e-4
-#define LEAST_FLOW 1e-9 /* of a chunk */
+#define LEAST_FLOW 1e-9 /* of the greatest chunk */
 
 typedef struct flows {
     const ccl_i_exchange_t *x;
     const ccl_collective_t *coll;
     uint32_t n, nhops, parts;
-    double *flow;   /* [n][nhops] chunks of a source over a hop */
+    double unit;    /* share of a flow of 1 */
+    double *flow;   /* [n][nhops] of a source over a hop */
     uint32_t *path; /* [n] hops of a walk */
     bool *seen;     /* [n] */
     ccl_i_glpk_t lp;
@@ -63,55 +64,61 @@ static void add_times(flows_t *f, double bytes) {
     }
 }
 
-/** @param bytes  of a chunk, in some unit */
-static ccl_status_t build(flows_t *f, double bytes, ccl_error_t *err) {
-    double *wants = calloc((size_t)f->n * f->n, sizeof *wants);
+static double greatest(const ccl_collective_t *coll) {
+    double share = 0;
+    for (uint32_t c = 0; c < coll->nchunks; c++)
+        share = fmax(share, coll->chunks[c].share);
+    return share;
+}
+
+static bool goes(const ccl_chunk_t *chunk) {
+    return chunk->ndests && chunk->dests[0] != chunk->sources[0];
+}
+
+/* Times in units of what the slowest link needs for a chunk, so that GLPK sees numbers near 1. */
+static ccl_status_t build(flows_t *f, ccl_error_t *err) {
+    double *wants = calloc((size_t)f->n * f->n, sizeof *wants), slowest = INFINITY;
     if (!wants)
         return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < f->x->nresources; r++)
+        slowest = fmin(slowest, f->x->resources[r].Bps);
     for (uint32_t c = 0; c < f->coll->nchunks; c++) {
         const ccl_chunk_t *chunk = &f->coll->chunks[c];
-        if (chunk->dests[0] != chunk->sources[0])
-            wants[(size_t)chunk->sources[0] * f->n + chunk->dests[0]]++;
+        if (goes(chunk))
+            wants[(size_t)chunk->sources[0] * f->n + chunk->dests[0]] += chunk->share / f->unit;
     }
     for (uint32_t col = 0; col <= f->n * f->nhops; col++)
         ccl_i_glpk_column(&f->lp, CCL_I_GLPK_POSITIVE,
                           col == 0 ? 1 : DETOUR / ((double)f->n * f->nhops));
     add_balance(f, wants);
-    add_times(f, bytes);
+    add_times(f, slowest);
     free(wants);
     return CCL_OK;
 }
 
-static ccl_status_t solve(flows_t *f, double bytes, ccl_i_glpk_answer_t *answer, double *time_s,
-                          ccl_error_t *err) {
+ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll,
+                              double *flow_out, ccl_i_glpk_answer_t *answer, ccl_error_t *err) {
     const ccl_i_glpk_options_t options = {.presolve = true};
-    double slowest = INFINITY;
-    double *columns = malloc(((size_t)f->n * f->nhops + 2) * sizeof *columns);
+    flows_t f = {
+        .x = x, .coll = coll, .n = coll->nranks, .nhops = x->nhops, .unit = greatest(coll)};
+    double *columns = malloc(((size_t)f.n * f.nhops + 2) * sizeof *columns);
     if (!columns)
         return ccl_fail_nomem(err);
-    for (uint32_t r = 0; r < f->x->nresources; r++)
-        slowest = fmin(slowest, f->x->resources[r].Bps);
-    /* Times in units of what the slowest link needs for a chunk, so that GLPK sees numbers near 1.
-     */
-    double unit_s = bytes / slowest;
-    ccl_status_t status = build(f, slowest, err);
+    ccl_status_t status = build(&f, err);
     if (status == CCL_OK)
-        status = ccl_i_glpk_solve(&f->lp, &options, columns, NULL, answer, err);
-    if (status == CCL_OK && *answer == CCL_I_GLPK_FOUND) {
-        *time_s = columns[1] * unit_s;
-        memcpy(f->flow, columns + 2, (size_t)f->n * f->nhops * sizeof *f->flow);
-    }
-    ccl_i_glpk_fini(&f->lp);
+        status = ccl_i_glpk_solve(&f.lp, &options, columns, NULL, answer, err);
+    if (status == CCL_OK && *answer == CCL_I_GLPK_FOUND)
+        memcpy(flow_out, columns + 2, (size_t)f.n * f.nhops * sizeof *flow_out);
+    ccl_i_glpk_fini(&f.lp);
     free(columns);
     return status;
 }
 
 /** Back from a GPU to the source along the widest flows; 0: no way with flow left. */
-static uint32_t walk_back(flows_t *f, uint32_t src, uint32_t dst, double *width) {
+static uint32_t walk_back(flows_t *f, uint32_t src, uint32_t dst) {
     const ccl_i_exchange_t *x = f->x;
     uint32_t len = 0;
     memset(f->seen, 0, f->n * sizeof *f->seen);
-    *width = INFINITY;
     for (uint32_t at = dst; at != src;) {
         uint32_t best = CCL_NONE;
         f->seen[at] = true;
@@ -124,7 +131,6 @@ static uint32_t walk_back(flows_t *f, uint32_t src, uint32_t dst, double *width)
         }
         if (best == CCL_NONE)
             return 0;
-        *width = fmin(*width, f->flow[(size_t)src * f->nhops + best]);
         f->path[len++] = best; /* last hop first */
         at = x->hops[best].src;
     }
@@ -172,48 +178,46 @@ static bool sort_sends(flows_t *f) {
 static bool take_apart(flows_t *f) {
     for (uint32_t part = 0; part < f->parts; part++)
         for (uint32_t c = 0; c < f->coll->nchunks; c++) {
-            uint32_t src = f->coll->chunks[c].sources[0], dst = f->coll->chunks[c].dests[0];
-            double width;
-            if (src == dst)
+            const ccl_chunk_t *chunk = &f->coll->chunks[c];
+            if (!goes(chunk))
                 continue;
-            uint32_t len = walk_back(f, src, dst, &width);
+            uint32_t src = chunk->sources[0], dst = chunk->dests[0];
+            uint32_t len = walk_back(f, src, dst);
             if (!len) { /* rounded away: the shortest way with any hops at all */
                 for (uint32_t h = 0; h < f->nhops; h++)
                     f->flow[(size_t)src * f->nhops + h] += 1e-6;
-                len = walk_back(f, src, dst, &width);
+                len = walk_back(f, src, dst);
                 for (uint32_t h = 0; h < f->nhops; h++)
                     f->flow[(size_t)src * f->nhops + h] -= 1e-6;
             }
             if (!len || !add_path(f, c, part, len))
                 return false;
             for (uint32_t i = 0; i < len; i++)
-                f->flow[(size_t)src * f->nhops + f->path[i]] -= 1.0 / f->parts;
+                f->flow[(size_t)src * f->nhops + f->path[i]] -= chunk->share / f->unit / f->parts;
         }
     return sort_sends(f);
 }
 
-ccl_status_t ccl_i_milp_flows(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double bytes,
-                              uint32_t parts, ccl_i_milp_flows_t *out, ccl_error_t *err) {
-    flows_t f = {.x = x, .coll = coll, .n = coll->nranks, .nhops = x->nhops, .parts = parts};
-    ccl_status_t status;
-    f.flow = calloc((size_t)f.n * f.nhops + 1, sizeof *f.flow);
+ccl_status_t ccl_i_milp_paths(const ccl_i_exchange_t *x, const ccl_collective_t *coll, double *flow,
+                              uint32_t parts, ccl_i_milp_send_t **sends, size_t *nsends,
+                              ccl_error_t *err) {
+    flows_t f = {.x = x,
+                 .coll = coll,
+                 .n = coll->nranks,
+                 .nhops = x->nhops,
+                 .parts = parts,
+                 .unit = greatest(coll),
+                 .flow = flow};
     f.path = malloc((f.n + (size_t)1) * sizeof *f.path);
     f.seen = malloc(f.n + (size_t)1);
-    *out = (ccl_i_milp_flows_t){.answer = CCL_I_GLPK_UNKNOWN};
-    if (f.flow && f.path && f.seen)
-        status = solve(&f, bytes, &out->answer, &out->time_s, err);
-    else
-        status = ccl_fail_nomem(err);
-    if (status == CCL_OK && out->answer == CCL_I_GLPK_FOUND && !take_apart(&f))
-        status = ccl_fail_nomem(err);
-    free(f.flow);
+    ccl_status_t status = f.path && f.seen && take_apart(&f) ? CCL_OK : ccl_fail_nomem(err);
     free(f.path);
     free(f.seen);
-    if (status == CCL_OK && out->answer == CCL_I_GLPK_FOUND) {
-        out->sends = f.sends;
-        out->nsends = f.nsends;
-    } else {
+    if (status != CCL_OK) {
         free(f.sends);
+        return status;
     }
-    return status;
+    *sends = f.sends;
+    *nsends = f.nsends;
+    return CCL_OK;
 }

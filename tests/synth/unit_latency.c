@@ -76,7 +76,7 @@ static const struct {
      "channels for what is passed on"},
     {"servers:3 gpus:6 nvswitch=200GB/s,1us nics:3x25GB/s,2us model=A100", NULL, CCL_ALLREDUCE,
      1024 KiB, 69, "LL128", "shares of 6 x 3 servers", "shares inside and across"},
-    {"dgx-h100", NULL, CCL_ALLTOALL, 16 KiB, 8.25, "LL", "8, 1 channel", "fewer channels"},
+    {"dgx-h100", NULL, CCL_ALLTOALL, 64 KiB, 8.05, "LL", "8, 8 channels", "fewer channels"},
     {"ndv2", NULL, CCL_ALLGATHER, 256 KiB, 13.7, "LL", "10 channels; 2 parts", "not joined"},
     {"teccl-ndv2-2x8", NULL, CCL_ALLREDUCE, 256 KiB, 52, "LL128", "middle, 8 channels",
      "more channels"},
