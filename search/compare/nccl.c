@@ -43,6 +43,7 @@ ccl_status_t ccl_i_nccl_prepare(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_i_
     if (status == CCL_OK) {
         const ccl_nccl_setup_t *setup = ccl_predictor_setup(n->predictor);
         c->out->nccl_note = ccl_nccl_note(setup, c->want->kind);
+        ccl_predictor_rest(n->predictor); /* all programs are made */
         *out = n;
         return CCL_OK;
     }

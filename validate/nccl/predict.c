@@ -29,7 +29,7 @@ enum { NPROTOS = CCL_NCCL_SIMPLE + 1 };
 struct ccl_predictor {
     ccl_ctx_t ctx;
     const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
-    ccl_routes_t *routes;
+    ccl_routes_t *routes; /* NULL: made when needed */
     ccl_nccl_setup_t setup;
     ccl_topology_t *fitted; /* with the profile; NULL: none */
     ccl_routes_t *fitted_routes;
@@ -70,10 +70,7 @@ ccl_status_t ccl_predictor_create(const ccl_ctx_t *ctx, const ccl_topology_t *to
     if (ctx)
         p->ctx = *ctx;
     p->topo = topo;
-    p->routes = ccl_routes_create(topo);
-    ccl_status_t status = p->routes ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_nccl_setup(topo, channels, &p->setup, err);
+    ccl_status_t status = ccl_nccl_setup(topo, channels, &p->setup, err);
     if (status == CCL_OK)
         status = ccl_predictor_profile(p, profile, err);
     if (status != CCL_OK) {
@@ -127,6 +124,16 @@ const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p) {
     return &p->setup;
 }
 
+void ccl_predictor_rest(ccl_predictor_t *p) {
+    ccl_routes_destroy(p->routes);
+    p->routes = NULL;
+}
+
+static ccl_status_t need_routes(ccl_predictor_t *p, ccl_error_t *err) {
+    p->routes = p->routes ? p->routes : ccl_routes_create(p->topo);
+    return p->routes ? CCL_OK : ccl_fail_nomem(err);
+}
+
 /* The program, and the choice with the channels that it has. */
 static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, uint32_t root,
                                 ccl_nccl_choice_t *choice, const ccl_program_t **out,
@@ -144,6 +151,7 @@ static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, 
         return ccl_fail_nomem(err);
     kept_t *k = &p->kept[p->nkept];
     k->asked = choice->channels;
+    CCL_TRY(need_routes(p, err));
     CCL_TRY(ccl_nccl_program(&p->ctx, p->topo, p->routes, kind, root, choice, &k->program, err));
     ccl_status_t status = ccl_make_proven(&p->ctx, k->program, CCL_GRANULARITY_ALGORITHM,
                                           CCL_EXECUTOR_ANY, CCL_OK, err);
@@ -280,6 +288,7 @@ ccl_status_t ccl_predictor_estimate(ccl_predictor_t *p, ccl_collective_kind_t ki
     ccl_nccl_kernel_t kernel;
     ccl_sim_result_t *run = NULL;
     CCL_TRY(ccl_predictor_kernel(p, kind, root, size_bytes, choice, &kernel, err));
+    CCL_TRY(need_routes(p, err));
     ccl_sim_options_t options = ccl_nccl_kernel_sim(&kernel, size_bytes);
     options.give_up_s = limit_s;
     options.estimate = limit_s > 0;
