@@ -488,16 +488,13 @@ static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
 
 /** Symbolic runs, one for each way the program may be called. */
 static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *program,
-                                 const ccl_i_links_t *links, ccl_verdict_t *verdict,
-                                 ccl_error_t *err) {
-    ccl_i_order_t order;
-    CCL_TRY(ccl_i_order_init(program, links, &order, err));
+                                 ccl_i_order_t *order, ccl_verdict_t *verdict, ccl_error_t *err) {
     ccl_status_t status = CCL_OK;
     bool out_of_place = program->out_of_place || !program->in_place;
     exec_t x = {.program = program,
                 .coll = program->coll,
-                .links = links,
-                .order = &order,
+                .links = order->links,
+                .order = order,
                 .verdict = verdict,
                 .prefix = "",
                 .free_reader = CCL_NONE,
@@ -512,8 +509,49 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
             verdict->fault.kind = "alias"; /* right until the buffers are one */
     }
     if (ctx && ctx->work)
-        __atomic_fetch_add(&ctx->work->visited, order.search.nvisited, __ATOMIC_RELAXED);
-    ccl_i_order_fini(&order);
+        __atomic_fetch_add(&ctx->work->visited, order->search.nvisited, __ATOMIC_RELAXED);
+    return status;
+}
+
+/** What comes before the symbolic runs: an untimed run, and an order of the steps. */
+typedef struct begin {
+    const ccl_ctx_t *ctx;
+    const ccl_program_t *program;
+    const ccl_verify_options_t *options;
+    const ccl_i_links_t *links;
+    ccl_verdict_t *verdict;
+    ccl_i_order_t order;
+    ccl_status_t order_status;
+    ccl_error_t order_err;
+} begin_t;
+
+static ccl_status_t do_begin(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    begin_t *b = user;
+    ccl_ctx_t ctx = b->ctx ? *b->ctx : (ccl_ctx_t)CCL_CTX_INIT;
+    if (worker != 0) /* callbacks come from one thread only */
+        ctx.progress = NULL;
+    if (index == 1)
+        b->order_status = ccl_i_order_init(b->program, b->links, &b->order, &b->order_err);
+    else if (!b->links->shared)
+        return ccl_i_check_deadlock(&ctx, b->program, b->options, b->verdict, err);
+    return CCL_OK;
+}
+
+/** The two side by side where that is worth a thread; steps that wait for each other have no order,
+    which the run says better. Then the symbolic runs. */
+static ccl_status_t check_runs(begin_t *b, ccl_error_t *err) {
+    bool beside = b->ctx && b->ctx->threads != 1 && b->program->nsteps >= APART;
+    ccl_status_t status = ccl_parallel_for(beside ? 2 : 1, 2, do_begin, b, err);
+    if (status == CCL_OK && b->verdict->valid && !beside)
+        status = do_begin(1, 0, b, err);
+    if (status == CCL_OK && b->verdict->valid && b->order_status != CCL_OK) {
+        status = b->order_status;
+        if (err)
+            *err = b->order_err;
+    }
+    if (status == CCL_OK && b->verdict->valid)
+        status = check_places(b->ctx, b->program, &b->order, b->verdict, err);
+    ccl_i_order_fini(&b->order);
     return status;
 }
 
@@ -536,10 +574,10 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
         goto told;
     if (verdict.valid)
         CCL_TRY_GOTO(ccl_i_check_places(program, &verdict, err), status, end);
-    if (verdict.valid && !links.shared)
-        CCL_TRY_GOTO(ccl_i_check_deadlock(ctx, program, o, &verdict, err), status, end);
-    if (verdict.valid)
-        CCL_TRY_GOTO(check_places(ctx, program, &links, &verdict, err), status, end);
+    if (verdict.valid) {
+        begin_t begin = {ctx, program, o, &links, &verdict, .order_err = CCL_ERROR_INIT};
+        CCL_TRY_GOTO(check_runs(&begin, err), status, end);
+    }
 told:
     if (links.shared)
         ccl_i_add_shared(program, &links, &verdict);
