@@ -101,8 +101,8 @@ static uint32_t blocks_with(uint32_t n, const ccl_i_pack_edge_t *edges, size_t n
         if (used[channel] == pair)
             continue;
         used[channel] = pair;
-        blocks[edges[i].src]++;
-        blocks[edges[i].dst]++;
+        blocks[edges[i].src] += edges[i].ways;
+        blocks[edges[i].dst] += edges[i].ways;
     }
     for (uint32_t r = 0; blocks && r < n; r++)
         most = blocks[r] > most ? blocks[r] : most;
@@ -231,36 +231,40 @@ ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *ed
 }
 
 /* Connections of every hop: `inside` both ways together in servers, roots in groups of about as
- * many trees; between them one for each of a root's parts. `edges` by their ends. */
+ * many trees, or all of a sum's side by side; between them one for each of a root's parts. `edges`
+ * by their ends. */
 static void place_parts(const ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
-                        uint32_t inside) {
+                        uint32_t inside, ccl_i_pack_ways_t *ways) {
+    ways->ways = ways->side_by_side ? (inside + 1) / 2 : 1;
     for (size_t i = 0, end; i < nedges; i = end) {
         bool in = cluster->server[edges[i].src] == cluster->server[edges[i].dst];
-        uint32_t copies = (inside + edges[i].up) / 2;
+        bool side = in && edges[i].up && ways->side_by_side;
+        uint32_t copies = side ? 1 : (inside + edges[i].up) / 2;
         for (end = i + 1; end < nedges && same_pair(&edges[i], &edges[end]);)
             end++;
         for (size_t a = i, b; a < end; a = b) {
             for (b = a + 1; b < end && edges[b].part > 0;)
                 b++;
-            for (size_t k = a; k < b; k++)
+            for (size_t k = a; k < b; k++) {
                 edges[k].place =
                     in ? (uint32_t)(copies * (a + b - 2 * i) / (2 * (end - i))) : edges[k].part;
+                edges[k].ways = side ? ways->ways : 1;
+            }
         }
     }
 }
 
 ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
-                                      size_t nedges, uint32_t nparts, uint32_t *channels_out,
-                                      ccl_error_t *err) {
+                                      size_t nedges, ccl_i_pack_ways_t *ways, ccl_error_t *err) {
     enum { MOST_INSIDE = 8 }; /* with fewer tests/synth/prop_unequal.c falls */
     uint32_t sms = ccl_i_pack_fewest_sms(cluster->topo);
-    uint32_t most = nparts > MOST_INSIDE ? nparts : MOST_INSIDE;
+    uint32_t most = ways->nparts > MOST_INSIDE ? ways->nparts : MOST_INSIDE;
     qsort(edges, nedges, sizeof *edges, by_route);
     uint32_t period = period_of(cluster, edges, nedges);
     for (size_t i = 0; i < nedges; i++)
         edges[i].most = most;
     for (uint32_t inside = 2 * MOST_INSIDE;; inside--) {
-        place_parts(cluster, edges, nedges, inside);
+        place_parts(cluster, edges, nedges, inside, ways);
         uint32_t blocks = blocks_with(cluster->nranks, edges, nedges, period, most);
         if (blocks == 0)
             return ccl_fail_nomem(err);
@@ -269,7 +273,8 @@ ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_
     }
     for (size_t i = 0; i < nedges; i++)
         *edges[i].channel = (uint16_t)(*edges[i].channel + period * edges[i].place);
-    *channels_out = most * period;
+    ways->period = period;
+    ways->channels = most * period;
     return CCL_OK;
 }
 

@@ -182,6 +182,7 @@ typedef struct ccl_i_pack_edge {
     bool up;
     uint16_t *channel; /* of its route; then its own */
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
+    uint32_t ways;        /* connections that its data take side by side, a part each */
     uint32_t most, place; /* private */
 } ccl_i_pack_edge_t;
 /** How edges get their channels. */
@@ -204,16 +205,21 @@ typedef struct ccl_i_pack_lanes {
 ccl_status_t ccl_i_pack_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges, size_t nedges,
                                  const ccl_i_pack_lanes_t *lanes, uint32_t *channels_out,
                                  bool *limited_out, ccl_error_t *err);
+/** Connections of roots' parts that go the same way. */
+typedef struct ccl_i_pack_ways {
+    uint32_t nparts;   /* of a root, at most */
+    bool side_by_side; /* sums inside a server: each takes all of a hop's connections */
+    uint32_t ways;     /* out: that many */
+    uint32_t period;   /* out: each on a channel higher by this */
+    uint32_t channels; /* out: all channels are below this */
+} ccl_i_pack_ways_t;
 /**
  * Channels of roots' parts that go the same way: between servers one for each part, so that what
  * has more to carry has more flows; inside, parts of a root share one, and connections are as many
  * as thread blocks allow.
- *
- * @param nparts  parts of a root, at most.
  */
 ccl_status_t ccl_i_pack_part_channels(ccl_i_cluster_t *cluster, ccl_i_pack_edge_t *edges,
-                                      size_t nedges, uint32_t nparts, uint32_t *channels_out,
-                                      ccl_error_t *err);
+                                      size_t nedges, ccl_i_pack_ways_t *ways, ccl_error_t *err);
 /**
  * When each edge's turn is, where trees wait for each other: a connection moves a tree's data at a
  * time, at its own rate, those first that have the longest way to go.

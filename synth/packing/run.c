@@ -63,11 +63,12 @@ typedef struct run {
     uint32_t given, try_cuts, fewest;
     double size_bytes;
     bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
-    bool by_rail;          /* chunks lie by the rail of their roots, not by their rank */
+    enum { BY_RANK, BY_RAIL, IN_TURN, NORDERS } order; /* of parts: pieces_of_parts() */
+    uint32_t period;       /* in turn: channels from a connection to the next */
     bool by_load, limited; /* limited: some hops have fewer connections than wanted */
     bool cheap;            /* pieces cost nothing, however small */
-    double tried_s[2][16]; /* times of pieces, of chunks, by the logarithm of their number; 0: not
-                              tried with these connections */
+    double tried_s[NORDERS][16]; /* times of pieces, of chunks, or of orders, by the logarithm of
+                                    their number; 0: not tried with these connections */
 } run_t;
 
 static const ccl_i_pack_forest_t *forest(const run_t *r, int up) {
@@ -96,7 +97,7 @@ static ccl_status_t run_init(run_t *r, ccl_error_t *err) {
 static void set_roots(run_t *r) {
     uint32_t n = r->cluster->nranks, m = r->cluster->nservers;
     for (uint32_t k = 0, i = 0; k < n; k++) {
-        uint32_t rank = r->by_rail ? ccl_i_cluster_rank(r->cluster, k % m, k / m) : k;
+        uint32_t rank = r->order == BY_RAIL ? ccl_i_cluster_rank(r->cluster, k % m, k / m) : k;
         for (int64_t t = 0; t < r->packed->roots[rank]; t++)
             r->root_of[i++] = rank;
     }
@@ -159,12 +160,51 @@ static size_t all_edges(run_t *r) {
                                                         up == 1,
                                                         &r->channel[up][(size_t)t * n + dst],
                                                         &r->depth[up][(size_t)f->tree[t] * n + dst],
+                                                        1,
                                                         0,
                                                         0};
             }
         }
     }
     return count;
+}
+
+/* Of the widest way between two servers. */
+static double widest_way(ccl_i_cluster_t *c, const ccl_i_pack_batch_t *batch) {
+    double widest_Bps = 0;
+    for (uint32_t i = 1; i < c->nranks; i++) {
+        uint32_t dst = batch->order[i], src = batch->parent[dst];
+        if (c->server[src] != c->server[dst])
+            widest_Bps = fmax(widest_Bps, ccl_i_cluster_width_Bps(c, dst, src, 0));
+    }
+    return widest_Bps;
+}
+
+/*
+ * A tree in turn. Each server sums up first what is for the server behind it, so roots get the
+ * servers' sums one after another and need not add all up at the end; those of slow servers come
+ * last. A sum's cuts go side by side, each on a connection of its own: GPUs add one after another
+ * to the same place, so all of a sum's data in one go would be ready later.
+ */
+static void tree_in_turn(const run_t *r, const ccl_i_want_t *want, size_t t, uint32_t cut,
+                         ccl_i_tree_t *out) {
+    const ccl_i_pack_forest_t *f = forest(r, want->up);
+    const ccl_i_pack_batch_t *batch = &f->trees.batches[f->tree[t]];
+    ccl_i_cluster_t *c = r->cluster;
+    const uint32_t *depth = r->depth[want->up] + (size_t)f->tree[t] * c->nranks;
+    uint32_t m = c->nservers, home = c->server[want->root];
+    double widest_Bps = widest_way(c, batch);
+    for (uint32_t i = 1; i < c->nranks; i++) {
+        uint32_t dst = batch->order[i], src = batch->parent[dst], x = c->server[dst];
+        uint32_t channel = r->channel[want->up][t * c->nranks + dst], step = 2 * m * depth[dst];
+        if (want->up) {
+            bool inside = c->server[src] == x;
+            bool slow = !inside && ccl_i_cluster_width_Bps(c, dst, src, 0) < widest_Bps;
+            step += (slow ? 0 : m) + m - 1 - (home + m - x) % m;
+            channel += inside ? r->period * cut : 0;
+        }
+        ccl_i_tree_add(out, src, dst, step, channel);
+    }
 }
 
 /* Chunks of a tree follow each other by a step. */
@@ -185,6 +225,10 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     }
     size_t t = f->first[want->root] + (size_t)part, b = f->tree[t];
     const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
+    if (r->order == IN_TURN) {
+        tree_in_turn(r, want, t, cut, out);
+        return CCL_OK;
+    }
     uint32_t later = want->up ? r->cuts - 1 - cut : cut;
     for (uint32_t i = 1; i < n; i++) {
         uint32_t dst = batch->order[i];
@@ -199,12 +243,23 @@ static uint32_t root_of(void *user, const ccl_i_want_t *want) {
     return r->root_of[want->part / r->cuts];
 }
 
+/* Connections of parts, and cuts of what goes in turn: as many as a sum has connections. */
+static ccl_status_t part_channels(run_t *r, size_t nedges, uint32_t *channels_out,
+                                  ccl_error_t *err) {
+    ccl_i_pack_ways_t ways = {.nparts = r->packed->nparts, .side_by_side = r->order == IN_TURN};
+    CCL_TRY(ccl_i_pack_part_channels(r->cluster, r->edges, nedges, &ways, err));
+    if (r->order == IN_TURN)
+        r->cuts = ways.ways;
+    r->period = ways.period;
+    *channels_out = ways.channels;
+    return CCL_OK;
+}
+
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     run_t *r = user;
     const ccl_i_packed_t *p = r->packed;
-    const uint32_t cuts = r->in_chunks ? r->try_cuts : 1;
-    ccl_i_plan_t plan = {.name = "packing", .parts = p->total * cuts, .tree = tree, .user = r};
+    ccl_i_plan_t plan = {.name = "packing", .tree = tree, .user = r};
     const ccl_i_pack_lanes_t lanes = {p->lane ? p->nlanes : p->total, p->tree_Bps, r->given,
                                       r->by_load};
     uint32_t channels = 0;
@@ -216,14 +271,15 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         return CCL_OK;
     set_roots(r);
     size_t nedges = all_edges(r);
+    r->cuts = r->in_chunks ? r->try_cuts : 1;
     if (p->nparts > 0)
-        CCL_TRY(ccl_i_pack_part_channels(r->cluster, r->edges, nedges, p->nparts, &channels, err));
+        CCL_TRY(part_channels(r, nedges, &channels, err));
     else
         CCL_TRY(
             ccl_i_pack_channels(r->cluster, r->edges, nedges, &lanes, &channels, &r->limited, err));
     if (p->paced)
         CCL_TRY(ccl_i_pack_pace(r->cluster, r->edges, nedges, p->total, err));
-    r->cuts = cuts;
+    plan.parts = p->total * r->cuts;
     if (r->want->kind == CCL_ALLGATHER || r->want->kind == CCL_REDUCESCATTER)
         plan.parts /= r->cluster->nranks;
     if (r->want->kind == CCL_ALLREDUCE) {
@@ -232,11 +288,11 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     }
     CCL_TRY(ccl_i_plan_run(r->ctx, r->cluster, r->want, &plan, out, err));
     (*out)->joined = p->nparts > 0;
-    if (r->try_cuts > cuts)
-        (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts);
-    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each", p->total,
+    if (!r->in_chunks && r->try_cuts > 1)
+        (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts / r->cuts);
+    ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each%s", p->total,
                    p->total == 1 ? "" : "s", p->how, r->try_cuts, r->in_chunks ? "chunk" : "piece",
-                   r->try_cuts == 1 ? "" : "s");
+                   r->try_cuts == 1 ? "" : "s", r->order == IN_TURN ? ", sums in turn" : "");
     return CCL_OK;
 }
 
@@ -372,17 +428,17 @@ static ccl_status_t chunks_as_pieces(run_t *r, bool by_load, uint64_t transfers,
 
 /* Parts in more and more pieces as long as that is faster, of many much faster; else in fewer and
  * fewer. @param best_out  logarithm of the best. */
-static ccl_status_t climb_parts(run_t *r, bool by_rail, uint64_t transfers, uint32_t *best_out,
+static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t *best_out,
                                 ccl_error_t *err) {
-    double *tried_s = r->tried_s[by_rail];
-    uint32_t first = POLICY.first, log = first;
-    r->by_rail = by_rail;
+    double *tried_s = r->tried_s[r->order];
+    uint32_t first = POLICY.first - (r->order == IN_TURN), log = first;
     *best_out = first;
     CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
-    if (by_rail && fabs(tried_s[log] - r->tried_s[0][log]) <= POLICY.alike * tried_s[log])
+    if (r->order == BY_RAIL &&
+        fabs(tried_s[log] - r->tried_s[BY_RANK][log]) <= POLICY.alike * tried_s[log])
         return CCL_OK; /* no two of a rail share a connection */
-    for (double gain = 1;
-         log < POLICY.most && gain > 0 && (double)(transfers << (log + 1)) <= POLICY.work;) {
+    for (double gain = 1; log < POLICY.most && gain > 0 &&
+                          (double)(transfers * r->cuts << (log + 1)) <= POLICY.work;) {
         log++;
         CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
         *best_out = tried_s[log] < tried_s[*best_out] ? log : *best_out;
@@ -400,21 +456,24 @@ static ccl_status_t climb_parts(run_t *r, bool by_rail, uint64_t transfers, uint
 /*
  * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
  * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
- * another. Then half as many pieces again as the best, or three quarters, on the side of what comes
- * second.
+ * another. Sums in turn take more primitives and fewer pieces. Then half as many pieces again as
+ * the best, or three quarters, on the side of what comes second.
  */
 static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t **out,
                                     ccl_error_t *err) {
-    uint32_t best[2];
+    uint32_t best[NORDERS], order = BY_RANK;
     double time_s;
     ccl_schedule_destroy(r->made);
     r->made = NULL;
     memset(r->tried_s, 0, sizeof r->tried_s);
-    for (int by_rail = 0; by_rail < 2; by_rail++)
-        CCL_TRY(climb_parts(r, by_rail == 1, transfers, &best[by_rail], err));
-    r->by_rail = r->tried_s[1][best[1]] < r->tried_s[0][best[0]];
-    uint32_t log = best[r->by_rail];
-    const double *tried_s = r->tried_s[r->by_rail];
+    for (r->order = BY_RANK; r->order < NORDERS; r->order++) {
+        CCL_TRY(climb_parts(r, transfers, &best[r->order], err));
+        if (r->tried_s[r->order][best[r->order]] < r->tried_s[order][best[order]])
+            order = r->order;
+    }
+    r->order = order;
+    uint32_t log = best[order];
+    const double *tried_s = r->tried_s[order];
     bool more = tried_s[log + 1] > 0 && tried_s[log + 1] < tried_s[log - 1];
     if (tried_s[log - 1] > 0 && log < POLICY.most)
         CCL_TRY(try_cuts(r, false, 3u << (more ? log - 1 : log - 2), &time_s, err));

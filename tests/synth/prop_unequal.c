@@ -71,7 +71,7 @@ static void check(ccl_topology_t *topo, double bytes, double most, uint32_t most
     ck_assert_msg(made.ntransfers <= most_transfers, "%s: %u transfers", topo->name,
                   made.ntransfers);
     /* No others were looked for. */
-    ck_assert_msg(made.runs <= 10, "%s: %llu simulations", topo->name,
+    ck_assert_msg(made.runs <= 16, "%s: %llu simulations", topo->name,
                   (unsigned long long)made.runs);
     ccl_topology_destroy(topo);
 }
@@ -90,7 +90,7 @@ END_TEST
 /* Links inside are as busy as NICs, and messages cost: few pieces, and chunks by rank. */
 START_TEST(busy_inside) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 37.5, H100);
-    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.115, 7056);
+    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.11, 28224);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -133,14 +133,22 @@ static void compare(ccl_topology_t *topo, double bytes, bool in_parts, double mo
     ccl_topology_destroy(topo);
 }
 
+/* A sum's cuts side by side, servers one after another, and slow ones last. */
+START_TEST(sums_in_turn) {
+    ccl_topology_t *topo = cluster_of(6, 4, 348, 25, H100);
+    compare(edited(topo, "set:message:net=0.25us"), 0x1p26, true, 1.142, 22);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Servers that are alike have a part each: no others near the bound, else what is faster. */
 START_TEST(alike) {
-    compare(cluster(4, 4, 50, H100), 0x1p30, true, 1.0065, 6);
-    compare(cluster(6, 4, 50, H100), 0x1p30, true, 1.02, 5);
+    compare(cluster(4, 4, 50, H100), 0x1p30, true, 1.0065, 10);
+    compare(cluster(6, 4, 50, H100), 0x1p30, true, 1.02, 9);
     ccl_topology_t *busy = cluster_of(4, 4, 190, 50, H100);
     made_t made = make(busy, 0x1p28);
     ck_assert_msg(made.runs > 10, "no others but parts");
-    ck_assert_msg(made.runs <= 20, "%llu simulations", (unsigned long long)made.runs);
+    ck_assert_msg(made.runs <= 23, "%llu simulations", (unsigned long long)made.runs);
     ccl_topology_destroy(busy);
 }
 END_TEST
@@ -154,7 +162,7 @@ END_TEST
 /* Few pieces, and a number between powers of two. */
 START_TEST(few_pieces) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 43.75, H100);
-    compare(edited(topo, "set:message:net=0.25us"), 0x1p26, true, 1.36, 33);
+    compare(edited(topo, "set:message:net=0.25us"), 0x1p26, true, 1.36, 35);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -182,6 +190,7 @@ int main(void) {
     tcase_add_test(tc, a_slow_server);
     if (!SANITIZED)
         tcase_add_test(tc, busy_inside);
+    tcase_add_test(tc, sums_in_turn);
     tcase_add_test(tc, a_dead_nic);
     tcase_add_test(tc, few_thread_blocks);
     tcase_add_test(tc, given_channels);
