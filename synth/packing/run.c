@@ -292,7 +292,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts / r->cuts);
     ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each%s", p->total,
                    p->total == 1 ? "" : "s", p->how, r->try_cuts, r->in_chunks ? "chunk" : "piece",
-                   r->try_cuts == 1 ? "" : "s", r->order == IN_TURN ? ", sums in turn" : "");
+                   r->try_cuts == 1 ? "" : "s", r->order == IN_TURN ? ", reductions in turn" : "");
     return CCL_OK;
 }
 
@@ -456,7 +456,7 @@ static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t *best_out
 /*
  * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
  * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
- * another. Sums in turn take more primitives and fewer pieces. Then half as many pieces again as
+ * another. Reductions in turn take more primitives and fewer pieces. Then half as many pieces again as
  * the best, or three quarters, on the side of what comes second.
  */
 static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t **out,
