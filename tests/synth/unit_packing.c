@@ -171,7 +171,8 @@ START_TEST(by_load) {
                                            .tree = t % 8,
                                            .lane = t % 8,
                                            .channel = &channel[t],
-                                           .depth = &depth[t]};
+                                           .depth = &depth[t],
+                                           .ways = 1};
         ck_assert_int_eq(
             ccl_i_pack_channels(&f.cluster, edges, 10, &lanes, &channels, &limited, NULL), CCL_OK);
         ck_assert_uint_eq(channels_to(1, edges, 10), rows[i].heavy);
