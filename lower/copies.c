@@ -2,6 +2,7 @@
 #include "lower/lower_i.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static double share_of(const ccl_i_lowering_t *l, uint32_t op) {
     return l->coll->chunks[l->transfers[op / 2].chunk].share;
@@ -37,17 +38,31 @@ static size_t blocks_for(const ccl_i_lowering_t *l, size_t first, size_t end, do
     return (size_t)fmin(fmin(ceil(copied / handled - 1e-9), (double)(end - first)), most - others);
 }
 
-void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t first,
-                       uint32_t end, size_t *at, ccl_program_builder_t *b) {
-    size_t from = *at, to = from;
-    while (to < l->ncopies && l->copies[to].rank == l->copies[from].rank)
-        to++;
-    *at = to;
-    size_t n = blocks_for(l, from, to, most_handled(l, blocks, first, end), end - first);
-    for (size_t k = 0; k < n; k++) {
-        uint32_t tb = ccl_program_builder_tb(b, l->copies[from].rank, CCL_NONE, CCL_NONE, 0);
-        for (size_t i = from + k; i < to; i += n) {
-            const ccl_i_copy_t *c = &l->copies[i];
+static int by_rank(const void *a, const void *b) {
+    const ccl_i_copy_t *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
+}
+
+void ccl_i_copies_sort(ccl_i_copy_t *copies, size_t n) {
+    if (n)
+        qsort(copies, n, sizeof *copies, by_rank);
+}
+
+size_t ccl_i_copies_end(const ccl_i_copy_t *copies, size_t n, size_t first) {
+    size_t end = first;
+    while (end < n && copies[end].rank == copies[first].rank)
+        end++;
+    return end;
+}
+
+void ccl_i_copies_blocks(const ccl_i_copy_t *copies, size_t n, size_t blocks,
+                         ccl_program_builder_t *b) {
+    for (size_t k = 0; k < blocks && k < n; k++) {
+        uint32_t tb = ccl_program_builder_tb(b, copies[k].rank, CCL_NONE, CCL_NONE, 0);
+        for (size_t i = k; i < n; i += blocks) {
+            const ccl_i_copy_t *c = &copies[i];
             ccl_program_builder_step(b, tb,
                                      (ccl_step_t){.type = CCL_PRIM_CPY,
                                                   .count = 1,
@@ -59,4 +74,12 @@ void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks,
                                                   .dep_step = CCL_NONE});
         }
     }
+}
+
+void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t first,
+                       uint32_t end, size_t *at, ccl_program_builder_t *b) {
+    size_t from = *at, to = ccl_i_copies_end(l->copies, l->ncopies, from);
+    size_t n = blocks_for(l, from, to, most_handled(l, blocks, first, end), end - first);
+    ccl_i_copies_blocks(l->copies + from, to - from, n, b);
+    *at = to;
 }

@@ -158,6 +158,14 @@ typedef struct ccl_i_lblocks {
 
 /** Groups the operations into blocks and fuses; ops[].block and .item are set. */
 ccl_status_t ccl_i_lower_blocks(ccl_i_lowering_t *l, ccl_i_lblocks_t *out, ccl_error_t *err);
+/** By rank, then by destination. */
+void ccl_i_copies_sort(ccl_i_copy_t *copies, size_t n);
+/** Of sorted ones: end of those of the rank that `first` is of. */
+size_t ccl_i_copies_end(const ccl_i_copy_t *copies, size_t n, size_t first);
+/** Emits one rank's copies in up to `blocks` thread blocks of their own, which take them in turn.
+ */
+void ccl_i_copies_blocks(const ccl_i_copy_t *copies, size_t n, size_t blocks,
+                         ccl_program_builder_t *b);
 /**
  * Emits what a rank copies for itself, behind its blocks `first` to `end` - 1.
  * @param at  its first copy; moved behind its last.

@@ -433,13 +433,6 @@ static bool can_be_in_place(ccl_collective_kind_t kind) {
     return kind != CCL_ALLTOALL && kind != CCL_SENDRECV && kind != CCL_CUSTOM;
 }
 
-static int by_rank(const void *a, const void *b) {
-    const ccl_i_copy_t *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
-}
-
 /*
  * Stages were found on the schedule's own channels. On others its operations may have further
  * dependencies, from memory that is used again: what waits comes no sooner than what it waits for.
@@ -505,8 +498,7 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
         return ccl_fail_nomem(err);
     CCL_TRY(ccl_ctx_poll(ctx, NULL));
     CCL_TRY(ccl_i_lower_values(l, err));
-    if (l->ncopies)
-        qsort(l->copies, l->ncopies, sizeof *l->copies, by_rank);
+    ccl_i_copies_sort(l->copies, l->ncopies);
     if (l->ordered)
         CCL_TRY(add_rounds(l, err));
     if (l->task) {

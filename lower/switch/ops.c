@@ -254,13 +254,10 @@ static ccl_status_t send(ccl_i_switching_t *w, walk_t *k, uint32_t op, ccl_error
     return CCL_OK;
 }
 
-static ccl_status_t add_copy(ccl_i_switching_t *w, uint32_t rank, ccl_i_loc_t src, ccl_i_loc_t dst,
-                             ccl_error_t *err) {
+static ccl_status_t add_copy(ccl_i_switching_t *w, const ccl_i_copy_t *copy, ccl_error_t *err) {
     if (!ccl_grow(&w->copies, &w->copies_cap, w->ncopies + 1, sizeof *w->copies))
         return ccl_fail_nomem(err);
-    w->copies[w->ncopies].rank = rank;
-    w->copies[w->ncopies].src = src;
-    w->copies[w->ncopies++].dst = dst;
+    w->copies[w->ncopies++] = *copy;
     return CCL_OK;
 }
 
@@ -285,7 +282,7 @@ static ccl_status_t find_copies(ccl_i_switching_t *w, ccl_error_t *err) {
             ccl_i_loc_t in = element(w, rank, c, false), out = element(w, rank, c, true);
             if (!(written[bit / 64] >> (bit % 64) & 1) && in.off != CCL_NONE &&
                 out.off != CCL_NONE && !same(in, out))
-                status = add_copy(w, rank, in, out, err);
+                status = add_copy(w, &(ccl_i_copy_t){rank, chunk->share, in, out}, err);
         }
     }
     free(written);

@@ -292,43 +292,11 @@ static void emit_block(const blocks_t *b, uint32_t block, ccl_program_builder_t 
     }
 }
 
-static int by_rank(const void *a, const void *b) {
-    const struct ccl_i_swcopy *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return x->dst.off < y->dst.off ? -1 : x->dst.off > y->dst.off;
-}
-
-/** What a rank copies for itself, in as many blocks as the schedule has channels. */
-static size_t emit_copies(const ccl_i_switching_t *w, size_t first, uint32_t rank,
-                          ccl_program_builder_t *out) {
-    size_t end = first, blocks = w->schedule->nchannels;
-    while (end < w->ncopies && w->copies[end].rank == rank)
-        end++;
-    for (size_t k = 0; k < blocks && first + k < end; k++) {
-        uint32_t tb = ccl_program_builder_tb(out, rank, CCL_NONE, CCL_NONE, 0);
-        for (size_t i = first + k; i < end; i += blocks) {
-            const struct ccl_i_swcopy *c = &w->copies[i];
-            ccl_program_builder_step(out, tb,
-                                     (ccl_step_t){.type = CCL_PRIM_CPY,
-                                                  .count = 1,
-                                                  .src_buf = c->src.buf,
-                                                  .src_off = c->src.off,
-                                                  .dst_buf = c->dst.buf,
-                                                  .dst_off = c->dst.off,
-                                                  .dep_tb = CCL_NONE,
-                                                  .dep_step = CCL_NONE});
-        }
-    }
-    return end;
-}
-
 static void emit(blocks_t *b, ccl_program_builder_t *out) {
     ccl_i_switching_t *w = b->w;
     size_t copy = 0;
     uint32_t block = 0;
-    if (w->ncopies)
-        qsort(w->copies, w->ncopies, sizeof *w->copies, by_rank);
+    ccl_i_copies_sort(w->copies, w->ncopies);
     for (uint32_t rank = 0; rank < w->coll->nranks; rank++) {
         for (; block < b->nblocks; block++) {
             const ccl_i_switem_t *one = &w->items[b->list[b->first[block]]];
@@ -336,7 +304,12 @@ static void emit(blocks_t *b, ccl_program_builder_t *out) {
                 break;
             emit_block(b, block, out);
         }
-        copy = emit_copies(w, copy, rank, out);
+        if (copy == w->ncopies || w->copies[copy].rank != rank)
+            continue;
+        /* in as many blocks as the schedule has channels */
+        size_t end = ccl_i_copies_end(w->copies, w->ncopies, copy);
+        ccl_i_copies_blocks(w->copies + copy, end - copy, w->schedule->nchannels, out);
+        copy = end;
     }
 }
 

@@ -51,10 +51,7 @@ typedef struct ccl_i_switching {
     uint32_t nitems;
     uint32_t *deps;
     size_t ndeps, deps_cap;
-    struct ccl_i_swcopy {
-        uint32_t rank;
-        ccl_i_loc_t src, dst;
-    } * copies;
+    ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;
     uint32_t *scratch_len; /* [nranks] */
     struct ccl_i_swscratch {
