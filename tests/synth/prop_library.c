@@ -15,7 +15,7 @@ enum { NIGHTLY_RANKS = 16, ALL_KINDS_RANKS = 8, NIGHTLY_OF_FIVE = 2 };
 enum { MOST_RANKS = 32, LEAST_TRIED = 800 };
 enum { NIGHTLY_RANKS = 64, ALL_KINDS_RANKS = 16, NIGHTLY_OF_FIVE = 5 };
 #endif
-enum { SEARCHED_RANKS = 16, OF_FIVE = 1 };
+enum { SEARCHED_RANKS = 8, OF_FIVE = 1 };
 
 START_TEST(test_library) {
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;

@@ -3,6 +3,7 @@
  * with FIFOs of one primitive, the JSON form, and a verifier that refuses every transfer changed.
  */
 #include "common.h"
+#include "tests/base/nightly.h"
 
 #include <math.h>
 
@@ -252,7 +253,8 @@ int main(void) {
     tcase_add_loop_test(tcase, test_over_servers, 0, (int)CCL_ARRAY_LEN(clusters));
     if (!SANITIZED) {
         tcase_add_test(tcase, test_pieces);
-        tcase_add_test(tcase, test_in_turn);
+        if (nightly())
+            tcase_add_test(tcase, test_in_turn);
     }
     tcase_add_test(tcase, test_refusals);
     tcase_add_loop_test(tcase, test_mutants, 0, 2);
