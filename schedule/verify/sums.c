@@ -7,6 +7,9 @@
 
 /* 1 GiB: more than any real program needs, less than a hostile one would take. */
 #define MAX_WORDS ((size_t)1 << 27)
+/* Rings add one rank at a time: of these sums every eighth has its ranks listed. */
+enum { MOST_ALONE = 7 };
+#define UNLISTED 0x80000000u
 
 bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks) {
     memset(sums, 0, sizeof *sums);
@@ -14,15 +17,20 @@ bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks) {
     sums->words = (nranks + 63) / 64;
     sums->nslots = 1024;
     sums->slots = malloc(sums->nslots * sizeof *sums->slots);
-    if (!sums->slots)
+    sums->scratch = malloc((sums->words + (size_t)1) * sizeof *sums->scratch);
+    if (!sums->slots || !sums->scratch) {
+        ccl_i_sums_fini(sums);
         return false;
+    }
     memset(sums->slots, 0xff, sums->nslots * sizeof *sums->slots);
     return true;
 }
 
 void ccl_i_sums_fini(ccl_i_sums_t *sums) {
     free(sums->pairs);
+    free(sums->lists);
     free(sums->bits);
+    free(sums->scratch);
     free(sums->slots);
     memset(sums, 0, sizeof *sums);
 }
@@ -46,31 +54,84 @@ static bool rehash(ccl_i_sums_t *sums) {
     return true;
 }
 
-bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank) {
-    if (sum < sums->nranks)
-        return sum == rank;
-    const uint64_t *bits = sums->bits + (size_t)(sum - sums->nranks) * sums->words;
+/** Of a sum whose ranks are not listed: the rank that it adds; *sum is what it adds it to. */
+static uint32_t added(const ccl_i_sums_t *sums, uint32_t *sum) {
+    const uint32_t *pair = sums->pairs + 2 * (size_t)(*sum - sums->nranks);
+    *sum = pair[1];
+    return pair[0];
+}
+
+/** Ranks of a sum that are listed, or NULL. */
+static const uint64_t *list_of(const ccl_i_sums_t *sums, uint32_t sum) {
+    uint32_t list = sums->lists[sum - sums->nranks];
+    return list & UNLISTED ? NULL : sums->bits + (size_t)list * sums->words;
+}
+
+static bool holds(const uint64_t *bits, uint32_t rank) {
     return bits[rank / 64] >> (rank % 64) & 1;
 }
 
-/** Adds the ranks of `sum` to bits; a rank that was there already, or CCL_NONE. */
+bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank) {
+    while (sum >= sums->nranks) {
+        const uint64_t *list = list_of(sums, sum);
+        if (list)
+            return holds(list, rank);
+        if (added(sums, &sum) == rank)
+            return true;
+    }
+    return sum == rank;
+}
+
+static uint32_t note(uint64_t *bits, uint32_t rank, uint32_t twice) {
+    bool there = holds(bits, rank);
+    bits[rank / 64] |= UINT64_C(1) << (rank % 64);
+    return there && rank < twice ? rank : twice;
+}
+
+/** Adds the ranks of `sum` to bits; the lowest that was there already, or CCL_NONE. */
 static uint32_t merge(const ccl_i_sums_t *sums, uint32_t sum, uint64_t *bits) {
     uint32_t twice = CCL_NONE;
-    if (sum < sums->nranks) {
-        uint64_t bit = UINT64_C(1) << (sum % 64);
-        if (bits[sum / 64] & bit)
-            twice = sum;
-        bits[sum / 64] |= bit;
+    while (sum >= sums->nranks) {
+        const uint64_t *more = list_of(sums, sum);
+        if (!more) {
+            twice = note(bits, added(sums, &sum), twice);
+            continue;
+        }
+        for (uint32_t w = sums->words; w-- > 0;) {
+            uint64_t both = bits[w] & more[w];
+            uint32_t first = both ? w * 64 + (uint32_t)__builtin_ctzll(both) : CCL_NONE;
+            twice = first < twice ? first : twice;
+            bits[w] |= more[w];
+        }
         return twice;
     }
-    const uint64_t *more = sums->bits + (size_t)(sum - sums->nranks) * sums->words;
-    for (uint32_t w = 0; w < sums->words; w++) {
-        uint64_t both = bits[w] & more[w];
-        if (both && twice == CCL_NONE)
-            twice = w * 64 + (uint32_t)__builtin_ctzll(both);
-        bits[w] |= more[w];
+    return note(bits, sum, twice);
+}
+
+/** The ranks of a new sum, listed or not. */
+static bool list(ccl_i_sums_t *sums, uint32_t lo, uint32_t hi, uint32_t *twice_out) {
+    uint32_t node = sums->nnodes, *out = &sums->lists[node];
+    if (lo < sums->nranks) {
+        uint32_t before = hi < sums->nranks ? UNLISTED : sums->lists[hi - sums->nranks];
+        uint32_t alone = before & UNLISTED ? before & ~UNLISTED : 0;
+        *out = UNLISTED | (alone + 1);
+        if (ccl_i_sums_has(sums, hi, lo)) {
+            *twice_out = lo;
+            return true;
+        }
+        if (alone < MOST_ALONE)
+            return true;
     }
-    return twice;
+    size_t end = (sums->nlists + (size_t)1) * sums->words;
+    if (end > MAX_WORDS || !ccl_grow(&sums->bits, &sums->bits_cap, end, sizeof *sums->bits))
+        return false;
+    uint64_t *bits = sums->bits + end - sums->words;
+    memset(bits, 0, sums->words * sizeof *bits);
+    merge(sums, lo, bits);
+    *twice_out = merge(sums, hi, bits);
+    *out = sums->nlists;
+    sums->nlists += *twice_out == CCL_NONE;
+    return true;
 }
 
 bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
@@ -88,15 +149,11 @@ bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
         }
     }
     uint32_t node = sums->nnodes;
-    if (node >= UINT32_MAX - sums->nranks - 1 || ((size_t)node + 1) * sums->words > MAX_WORDS ||
+    if (node >= UINT32_MAX - sums->nranks - 1 || node >= MAX_WORDS ||
         !ccl_grow(&sums->pairs, &sums->pairs_cap, 2 * ((size_t)node + 1), sizeof *sums->pairs) ||
-        !ccl_grow(&sums->bits, &sums->bits_cap, ((size_t)node + 1) * sums->words,
-                  sizeof *sums->bits))
+        !ccl_grow(&sums->lists, &sums->lists_cap, (size_t)node + 1, sizeof *sums->lists) ||
+        !list(sums, lo, hi, twice_out))
         return false;
-    uint64_t *bits = sums->bits + (size_t)node * sums->words;
-    memset(bits, 0, sums->words * sizeof *bits);
-    merge(sums, lo, bits);
-    *twice_out = merge(sums, hi, bits);
     if (*twice_out != CCL_NONE)
         return true;
     sums->pairs[2 * (size_t)node] = lo;
@@ -110,8 +167,10 @@ bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
 uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chunk_t *chunk,
                           uint32_t *nlack_out) {
     uint32_t first = CCL_NONE, n = 0;
+    memset(sums->scratch, 0, sums->words * sizeof *sums->scratch);
+    merge(sums, sum, sums->scratch);
     for (uint32_t i = 0; i < chunk->nsources; i++) {
-        if (!ccl_i_sums_has(sums, sum, chunk->sources[i])) {
+        if (!holds(sums->scratch, chunk->sources[i])) {
             first = first == CCL_NONE ? chunk->sources[i] : first;
             n++;
         }

@@ -38,11 +38,13 @@ uint32_t ccl_i_default_slots(const char *proto);
  * equal.
  */
 typedef struct ccl_i_sums {
-    uint32_t nranks, words, nnodes;
-    uint32_t *pairs; /* [2 nnodes] */
-    uint64_t *bits;  /* [words nnodes] which ranks a node holds */
-    uint32_t *slots; /* hash: node or CCL_NONE */
-    size_t pairs_cap, bits_cap, nslots;
+    uint32_t nranks, words, nnodes, nlists;
+    uint32_t *pairs;   /* [2 nnodes] */
+    uint32_t *lists;   /* [nnodes] which of bits, or how many ranks it adds to one that has one */
+    uint64_t *bits;    /* [words nlists] ranks */
+    uint64_t *scratch; /* [words] */
+    uint32_t *slots;   /* hash: node or CCL_NONE */
+    size_t pairs_cap, lists_cap, bits_cap, nslots;
 } ccl_i_sums_t;
 
 bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks);

@@ -106,7 +106,7 @@ static ccl_status_t work(uint32_t index, uint32_t worker, void *user, ccl_error_
 /* What a library runs is proven before large programs are made. If it is one it is run before, too.
  */
 static ccl_status_t run_libraries(ccl_i_compare_t *c, ccl_error_t *err) {
-    enum { MANY = 1 << 20 };
+    enum { MANY = 1 << 18 };
     for (uint32_t k = 0; c->alone && k < c->ngroup; k++) {
         uint32_t contender = c->group[k];
         if (!c->options->contenders[contender].library)
