@@ -225,7 +225,7 @@ static const ccl_i_own_option_t options[] = {
      "the lab notebook, a file or a database, postgresql://HOST/NAME (ccllab/notebook.db where "
      "XDG_DATA_HOME says)",
      NULL},
-    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE|URL",
+    {"notebook@compare", 0, KIND_TEXT, AT(notebook), "FILE|URL|none",
      "take times from this lab notebook and write new ones there, as tune does (none)", NULL},
     {"notebook", 0, KIND_TEXT, AT(notebook), "FILE|URL",
      "the lab notebook, with all that was tried: a file, or postgresql://HOST/NAME "

@@ -276,8 +276,6 @@ static ccl_status_t open_notebook(ccl_i_cli_t *cli, compare_t *c, ccl_compare_op
                                   ccl_error_t *err) {
     const char *untold = ccl_compare_untold(options);
 
-    if (untold && strcmp(cli->args.notebook, "none") == 0)
-        return CCL_OK;
     if (untold)
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--notebook does not go with --%s: points of a notebook do not record it",
@@ -319,7 +317,6 @@ static bool interrupted(const compare_t *c) {
 
 /** What is finished, and how to go on. */
 static ccl_status_t tell_interrupted(const ccl_i_cli_t *cli, const compare_t *c, ccl_error_t *err) {
-    bool kept = cli->args.notebook && strcmp(cli->args.notebook, "none") != 0;
     uint32_t finished = 0, all = 0;
 
     for (uint32_t k = 0; k < c->ncompared; k++) {
@@ -328,8 +325,9 @@ static ccl_status_t tell_interrupted(const ccl_i_cli_t *cli, const compare_t *c,
     }
     all += (c->ncollectives - c->ncompared) * (all / c->ncompared);
     return ccl_fail(err, CCL_INTERRUPTED, "%u of %u runs are finished; %s", finished, all,
-                    kept ? "the same command goes on with the others"
-                         : "with --notebook FILE they are kept, and the same command goes on");
+                    cli->args.notebook
+                        ? "the same command goes on with the others"
+                        : "with --notebook FILE they are kept, and the same command goes on");
 }
 
 /** Why, where one alone was asked; the table has the reasons of several. */
@@ -381,6 +379,8 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     if (cli->args.tune.gap)
         CCL_TRY(ccl_i_percent_option("gap", cli->args.tune.gap, &options.gap, err));
     options.no_verify = true; /* files of the user were verified above, or are not to be */
+    if (cli->args.notebook && strcmp(cli->args.notebook, "none") == 0)
+        cli->args.notebook = NULL;
     /* A notebook's points have one protocol each. */
     options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;
     CCL_TRY(open_scenario(cli, c, &options, err));

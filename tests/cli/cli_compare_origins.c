@@ -248,6 +248,11 @@ START_TEST(switches) {
                       rows[i].options, said.out, said.err);
         said_free(&said);
     }
+    remove("none"); /* no notebook, nor a file of that name */
+    said_t none = run("compare " PAIR " -c allgather --sizes 1M --with ring --notebook none");
+    ck_assert_int_eq(none.rc, 0);
+    ck_assert_int_ne(access("none", F_OK), 0);
+    said_free(&none);
     said_t said = run("compare " PAIR " -c allgather --sizes 1M --with sketch --borrow hm,ring,me");
     ck_assert_int_eq(said.rc, 2);
     ck_assert_ptr_nonnull(strstr(said.err, "sketches borrow no trees of \"me\": "));
