@@ -289,6 +289,27 @@ START_TEST(test_tree_fits) {
 }
 END_TEST
 
+/* Given back between two programs, routes are found again, and the same. */
+START_TEST(test_rest) {
+    ccl_topology_t *topo = topology("dgx-h100*2");
+    ccl_predictor_t *p[2] = {NULL};
+    ccl_nccl_kernel_t kernel[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        OK(ccl_predictor_create(NULL, topo, NULL, 0, &p[i], &err));
+        OK(ccl_predictor_kernel(p[i], CCL_ALLREDUCE, 0, 1 << 28, NULL, &kernel[i], &err));
+        if (i == 1)
+            ccl_predictor_rest(p[i]);
+        OK(ccl_predictor_kernel(p[i], CCL_ALLTOALL, 0, 1 << 28, NULL, &kernel[i], &err));
+    }
+    ck_assert_uint_eq(kernel[0].program.nsteps, kernel[1].program.nsteps);
+    ck_assert_mem_eq(kernel[0].program.steps, kernel[1].program.steps,
+                     kernel[0].program.nsteps * sizeof *kernel[0].program.steps);
+    for (uint32_t i = 0; i < 2; i++)
+        ccl_predictor_destroy(p[i]);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* NVLS needs switches that add and multicast, and servers alike of three GPUs or more; not for
    elements that switches do not add, and not where the user forbids it. */
 START_TEST(test_nvls_where) {
@@ -449,5 +470,5 @@ START_TEST(test_rails) {
 END_TEST
 
 RUN_TESTS(test_formula, test_two_servers, test_messages, test_idle_nics, test_mixed, test_library,
-          test_tree_fits, test_nvls_where, test_nvls_programs, test_nvls_by_gpus,
+          test_tree_fits, test_rest, test_nvls_where, test_nvls_programs, test_nvls_by_gpus,
           test_nvls_registered, test_rails)

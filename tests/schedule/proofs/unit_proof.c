@@ -174,7 +174,8 @@ static ccl_verdict_t proof_of(const ccl_program_t *p, uint32_t threads, uint64_t
 static const char *check_alike(const ccl_program_t *p) {
     uint64_t alone_n, more_n;
     ccl_verdict_t alone = proof_of(p, 1, &alone_n);
-    ck_assert_uint_gt(alone_n, 0);
+    bool stuck = !alone.valid && strcmp(alone.fault.kind, "deadlock") == 0;
+    ck_assert((alone_n == 0) == stuck); /* then nothing is asked of the order */
     for (uint32_t threads = 2; threads <= 5; threads += 3) {
         ccl_verdict_t more = proof_of(p, threads, &more_n);
         ck_assert(alone.valid == more.valid);
@@ -219,6 +220,60 @@ START_TEST(test_apart) {
 }
 END_TEST
 
+/* Blocks that wait for each other are found beside the order of the steps, which they lack. */
+START_TEST(test_stuck_apart) {
+    ccl_program_t *p = lowered("dgx-h100*16", "recursive", CCL_ALLREDUCE);
+    ck_assert_uint_ge(p->nsteps, UINT32_C(1) << 18); /* else one comes after the other */
+    uint32_t waits = 0, t = 0, other = 0;
+    while (p->steps[waits].dep_tb == CCL_NONE)
+        waits++;
+    while (p->tbs[t].first_step + p->tbs[t].nsteps <= waits)
+        t++;
+    while (p->tbs[other].rank != p->tbs[t].rank)
+        other++; /* a rank's blocks are side by side */
+    other += p->steps[waits].dep_tb;
+    ccl_step_t *first = &p->steps[p->tbs[other].first_step];
+    first->dep_tb = p->tbs[t].id;
+    first->dep_step = p->tbs[t].nsteps - 1;
+    p->steps[p->tbs[t].first_step + first->dep_step].has_dep = 1;
+    const char *kind = check_alike(p);
+    ck_assert(kind && strcmp(kind, "deadlock") == 0);
+    ccl_program_destroy(p);
+}
+END_TEST
+
+/* Two ranks that send all before they receive: there is an order, but no FIFO is as deep. */
+START_TEST(test_full_apart) {
+    enum { CHUNKS = 1 << 16 };
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_collective_t *want = NULL;
+    ccl_program_t *p = NULL;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, 2, CHUNKS, 0, &want, NULL), CCL_OK);
+    ccl_program_builder_t *b = ccl_program_builder_create("t", want, CHUNKS, "Simple");
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        uint32_t tb = ccl_program_builder_tb(b, rank, 1 - rank, 1 - rank, 0);
+        for (uint32_t i = 0; i < 2 * CHUNKS; i++) {
+            bool sends = i < CHUNKS;
+            uint32_t chunk = (sends ? rank : 1 - rank) * CHUNKS + i % CHUNKS;
+            ccl_program_builder_step(b, tb,
+                                     (ccl_step_t){.type = sends ? CCL_PRIM_S : CCL_PRIM_R,
+                                                  .count = 1,
+                                                  .src_buf = CCL_BUF_OUTPUT,
+                                                  .src_off = chunk,
+                                                  .dst_buf = CCL_BUF_OUTPUT,
+                                                  .dst_off = chunk,
+                                                  .dep_tb = CCL_NONE,
+                                                  .dep_step = CCL_NONE});
+        }
+    }
+    ck_assert_msg(ccl_program_builder_finish(b, &p, &err) == CCL_OK, "%s", err.text);
+    ck_assert_uint_ge(p->nsteps, UINT32_C(1) << 18);
+    const char *kind = check_alike(p);
+    ck_assert(kind && strcmp(kind, "deadlock") == 0);
+    ccl_program_destroy(p);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- in little memory */
 
 /* Programs have millions of steps: what each of them costs is what the proof costs. */
@@ -256,6 +311,8 @@ int main(void) {
     tcase_add_loop_test(tcase, test_right, 0, CCL_ARRAY_LEN(CASES));
     tcase_add_test(tcase, test_few);
     tcase_add_test(tcase, test_apart);
+    tcase_add_test(tcase, test_stuck_apart);
+    tcase_add_test(tcase, test_full_apart);
     if (SCARCE_MEMORY) {
         tcase_add_test(tcase, test_memory);
         tcase_add_test(tcase, test_memory_of_transfers);
