@@ -131,6 +131,40 @@ START_TEST(test_beside) {
 }
 END_TEST
 
+/* Keeps what runs first, and stops. */
+static int keep_first(const ccl_progress_t *progress, void *user) {
+    char *first = user;
+    if (!first[0])
+        snprintf(first, 64, "%s", progress->phase);
+    return 1;
+}
+
+/* What NCCL runs is proven before a large program is made, wherever it stands. */
+START_TEST(test_library_first) {
+    static const ccl_contender_t contenders[] = {{.name = "hm"}, {.name = "nccl", .library = true}};
+    static const double sizes[] = {1048576};
+    char first[64] = "";
+    ccl_topology_t *topo = topology("dgx-h100*52");
+    ccl_collective_t *want = NULL;
+    ccl_comparison_t *made = NULL;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ctx.threads = 2;
+    ctx.progress = keep_first;
+    ctx.progress_user = first;
+    options.contenders = contenders;
+    options.ncontenders = CCL_ARRAY_LEN(contenders);
+    options.sizes_bytes = sizes;
+    options.nsizes = 1;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ccl_compare(&ctx, topo, want, &options, &made, NULL);
+    ck_assert_str_eq(first, "nccl at 1M");
+    ccl_comparison_destroy(made);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Of millions of primitives that lowering makes there are no two copies. */
 START_TEST(test_handed_over) {
     ccl_topology_t *topo = topology("dgx-h100*2");
@@ -156,6 +190,9 @@ int main(void) {
     tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_beside);
     tcase_add_test(tcase, test_handed_over);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("order");
+    tcase_add_test(tcase, test_library_first);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
