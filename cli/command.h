@@ -479,6 +479,8 @@ ccl_status_t ccl_i_scenario_open(const ccl_i_cli_t *cli, const ccl_topology_t *t
                                  uint32_t *samples_out, ccl_error_t *err);
 /** --rank; *out stays without it. */
 ccl_status_t ccl_i_scenario_rank(const ccl_i_cli_t *cli, ccl_rank_t *out, ccl_error_t *err);
+/** --notebook none: what is found is not kept. */
+bool ccl_i_notebook_none(const ccl_i_args_t *args);
 /** The lab notebook of --notebook, or the user's own. */
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err);

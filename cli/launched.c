@@ -44,7 +44,7 @@ ccl_status_t ccl_i_launched_find(ccl_i_cli_t *cli, ccl_i_launched_t *l, ccl_erro
     name_launch(l->launch, sizeof(l->launch));
     if (!cli->args.threads)
         cli->ctx.threads = 1; /* there are others for the other cores */
-    if (notebook && strcmp(notebook, "none") == 0)
+    if (ccl_i_notebook_none(&cli->args))
         return ccl_fail(err, CCL_ERR_USAGE,
                         "process %u of %u that a launcher started: they share a lab notebook, so "
                         "--notebook none does not do (--bootstrap none: each does all by itself)",

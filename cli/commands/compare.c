@@ -379,7 +379,7 @@ static ccl_status_t compare(ccl_i_cli_t *cli, compare_t *c, ccl_error_t *err) {
     if (cli->args.tune.gap)
         CCL_TRY(ccl_i_percent_option("gap", cli->args.tune.gap, &options.gap, err));
     options.no_verify = true; /* files of the user were verified above, or are not to be */
-    if (cli->args.notebook && strcmp(cli->args.notebook, "none") == 0)
+    if (ccl_i_notebook_none(&cli->args))
         cli->args.notebook = NULL;
     /* A notebook's points have one protocol each. */
     options.protocols = !ccl_i_given(&cli->args, "proto") && !cli->args.notebook;

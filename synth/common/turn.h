@@ -54,6 +54,7 @@ typedef ccl_status_t (*ccl_i_copies_fn)(const ccl_ctx_t *ctx, const ccl_i_exchan
 /**
  * A planner's search in a child process. Where it fails after it has put an answer, for lack of
  * memory, that is the best so far: CCL_OK, and *dropped_out.
+ * @return CCL_TIMEOUT: it put none within limits->time_s.
  */
 ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t *limits,
                                  ccl_child_fn fn, void *user, ccl_child_answer_t *out,

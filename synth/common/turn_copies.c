@@ -87,6 +87,8 @@ ccl_status_t ccl_i_copies_search(const ccl_ctx_t *ctx, const ccl_child_limits_t 
         ccl_log(ctx, CCL_LOG_INFO, limits->phase, "the search ended early: %s", why.text);
         return CCL_OK;
     }
+    if (status == CCL_OK && !out->data)
+        return ccl_fail(err, CCL_TIMEOUT, "%s found nothing within its time limit", limits->phase);
     if (err && status != CCL_OK)
         *err = why;
     return status;

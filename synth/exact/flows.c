@@ -59,9 +59,9 @@ static ccl_status_t find_flows(job_t *j, ccl_error_t *err) {
     j->flow = calloc(n + 1, sizeof *j->flow);
     if (!j->flow)
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_child_run(j->asked->ctx, &limits, solve, j, &answer, err);
-    if (status == CCL_OK && !answer.data)
-        status = ccl_fail(err, CCL_TIMEOUT, "flows found nothing within its time limit");
+    bool dropped = false;
+    ccl_status_t status =
+        ccl_i_copies_search(j->asked->ctx, &limits, solve, j, &answer, &dropped, err);
     if (status == CCL_OK)
         memcpy(j->flow, answer.data, n * sizeof *j->flow);
     free(answer.data);

@@ -314,8 +314,6 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
     ccl_status_t status = prepare(&p, err);
     if (status == CCL_OK)
         status = ccl_i_copies_search(ctx, &limits, solve, &p, &answer, &out->dropped, err);
-    if (status == CCL_OK && !answer.data)
-        status = ccl_fail(err, CCL_TIMEOUT, "milp found nothing within its time limit");
     if (status == CCL_OK)
         status = moves_of(&p, &answer, out, err);
     free(answer.data);

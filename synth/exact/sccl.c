@@ -302,8 +302,6 @@ static ccl_status_t plan(const ccl_ctx_t *ctx, const ccl_i_exchange_t *x,
     ccl_status_t status = prepare(&s, err);
     if (status == CCL_OK)
         status = ccl_i_copies_search(ctx, &limits, solve, &s, &answer, &out->dropped, err);
-    if (status == CCL_OK && !answer.data)
-        status = ccl_fail(err, CCL_TIMEOUT, "sccl found nothing within its time limit");
     if (status == CCL_OK)
         status = moves_of(&s, &answer, out, err);
     free(answer.data);

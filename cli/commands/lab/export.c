@@ -255,7 +255,7 @@ static ccl_status_t plans_of(ccl_i_cli_t *cli, exported_t *e, ccl_collective_kin
 
 static ccl_status_t plans(ccl_i_cli_t *cli, exported_t *e, ccl_error_t *err) {
     CCL_TRY(ccl_i_export_folder(cli->args.tune.plans, err));
-    if (!cli->args.notebook || strcmp(cli->args.notebook, "none") != 0)
+    if (!ccl_i_notebook_none(&cli->args))
         CCL_TRY(ccl_i_notebook_open(cli, true, &e->notebook, err));
     for (uint32_t k = 0; k < e->nkinds; k++)
         CCL_TRY(plans_of(cli, e, e->kinds[k], err));

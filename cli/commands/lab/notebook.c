@@ -11,6 +11,10 @@ static const char *const compared[] = {
     "settings",   "seed",     "tool",          "status",     "why",     "time_s",
     "busbw_GBps", "bound_s",  "thread_blocks", "batches",    "synth_s", "eval_s"};
 
+bool ccl_i_notebook_none(const ccl_i_args_t *args) {
+    return args->notebook && strcmp(args->notebook, "none") == 0;
+}
+
 ccl_status_t ccl_i_notebook_open(const ccl_i_cli_t *cli, bool write, ccl_notebook_t **out,
                                  ccl_error_t *err) {
     char path[1024];

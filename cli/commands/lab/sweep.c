@@ -253,7 +253,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
         sweep_fini(&s);
         return status;
     }
-    if (status == CCL_OK && (!args->notebook || strcmp(args->notebook, "none") != 0))
+    if (status == CCL_OK && !ccl_i_notebook_none(args))
         status = ccl_i_notebook_open(cli, true, &s.notebook, err);
     options.sizes_bytes = s.sizes_bytes;
     options.nsizes = s.nsizes;

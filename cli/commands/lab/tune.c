@@ -156,8 +156,7 @@ static ccl_status_t open_all(ccl_i_cli_t *cli, tune_t *t, ccl_tune_options_t *op
     CCL_TRY(ccl_i_collective_open(args, args->collective, t->topo->nranks, &t->want, err));
     CCL_TRY(ccl_i_sizes(args->sizes ? args->sizes : "64K:1G:4", &t->sizes_bytes, &t->nsizes, err));
     /* Another process comes to it when it begins to work. */
-    if (!ccl_i_launched_helper(&t->launched) &&
-        (!args->notebook || strcmp(args->notebook, "none") != 0))
+    if (!ccl_i_launched_helper(&t->launched) && !ccl_i_notebook_none(args))
         CCL_TRY(ccl_i_notebook_open(cli, true, &t->notebook, err));
     options->sizes_bytes = t->sizes_bytes;
     options->nsizes = t->nsizes;

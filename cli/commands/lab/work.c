@@ -58,7 +58,7 @@ static ccl_status_t gather(const pid_t *others, uint32_t n, ccl_status_t status,
 }
 
 static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
-    if (cli->args.notebook && strcmp(cli->args.notebook, "none") == 0)
+    if (ccl_i_notebook_none(&cli->args))
         return ccl_fail(err, CCL_ERR_USAGE,
                         "--notebook none has no work; name the one that the tuning has");
     uint32_t n = cli->args.threads ? cli->args.threads : ccl_core_count(), started = 0;
