@@ -8,7 +8,8 @@
 typedef struct ccl_i_time_net {
     const ccl_capacity_t *c;
     const char *proto;
-    double *wire;       /* [narcs] least bytes on it per byte of data; INFINITY: nothing takes it */
+    double *wire;       /* [narcs] least bytes on it per byte of data, with the share of messages;
+                           INFINITY: nothing takes it */
     double *delay_s;    /* [narcs] from the last link of a route to its GPU; INFINITY: no route ends
                            with it; 0: the arc does not enter a GPU */
     double *overhead_s; /* [narcs] least of a send whose route starts with it, else 0 */

@@ -37,6 +37,11 @@ static bool leaves_gpu(const ccl_i_time_net_t *net, uint32_t arc) {
            net->c->topo->devices[net->c->topo->links[link].from].kind == CCL_DEVICE_GPU;
 }
 
+/* Least bytes on links per byte of data: x bytes are x / message_bytes messages or more. */
+static double on_wire(const ccl_transport_t *t, double narrowest_Bps) {
+    return t->wire + t->message_s * narrowest_Bps / t->message_bytes;
+}
+
 /* Delays, overheads and bytes on the wire of the routes that there are. */
 static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_topology_t *topo = net->c->topo;
@@ -58,9 +63,10 @@ static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_e
                 double *overhead = &net->overhead_s[base + route->links[0]];
                 *delay = fmin(*delay, route->latency_s + t.latency_s);
                 *overhead = fmin(*overhead, t.overhead_s);
+                double wire = on_wire(&t, route->bottleneck_Bps);
                 for (uint32_t i = 0; i < route->nlinks; i++)
                     net->wire[base + route->links[i]] =
-                        fmin(net->wire[base + route->links[i]], t.wire);
+                        fmin(net->wire[base + route->links[i]], wire);
             }
         }
     }
@@ -103,6 +109,9 @@ static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way) {
     const ccl_topology_t *topo = net->c->topo;
     const char *want = way & BY_NET ? "net" : way & BY_PCIE ? "pcie" : NULL;
     ccl_transport_t least = {.latency_s = INFINITY, .overhead_s = INFINITY, .wire = INFINITY};
+    double narrowest_Bps = INFINITY;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        narrowest_Bps = fmin(narrowest_Bps, topo->links[l].bandwidth_Bps);
     for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
         const char *kind =
             k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
@@ -111,7 +120,7 @@ static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way) {
         ccl_transport_t t = ccl_model_transport(topo, kind, net->proto);
         least.latency_s = fmin(least.latency_s, t.latency_s);
         least.overhead_s = fmin(least.overhead_s, t.overhead_s);
-        least.wire = fmin(least.wire, t.wire);
+        least.wire = fmin(least.wire, on_wire(&t, narrowest_Bps));
     }
     return least;
 }

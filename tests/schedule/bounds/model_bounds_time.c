@@ -116,6 +116,10 @@ START_TEST(closed_forms) {
         {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
         {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
         {BY_PROTOCOL, CCL_BROADCAST, "LL128", 200, 111, "by that one alone"},
+        {PAIR("\"message\":\"1us\",\"message_size\":\"40000\""), CCL_BROADCAST, NULL, 200, 26,
+         "five messages, each 10 KB more"},
+        {PAIR("\"message\":\"1us\""), CCL_BROADCAST, NULL, 200, 21,
+         "one message of any size, which is not counted"},
         {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3,
          "120 KB at 12 GB/s, but the last 2 us at b's 10"},
     };
