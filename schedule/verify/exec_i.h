@@ -1,5 +1,5 @@
 /*
- * The symbolic execution of a program by the verifier; private to program.c, races.c, apart.c and
+ * The symbolic execution of a program by the verifier; private to program.c, races.c, sent.c and
  * result.c.
  */
 #ifndef CCL_SCHEDULE_VERIFY_EXEC_I_H
@@ -23,21 +23,6 @@ typedef struct ccl_i_elem {
     uint32_t readers;             /* list of reads since */
 } ccl_i_elem_t;
 
-/** Two accesses of one element, by steps of different blocks: the first is to be over before the
-    second begins. */
-typedef struct ccl_i_check {
-    ccl_i_access_t a, b;
-} ccl_i_check_t;
-
-/** Checks for later, by part of what is known of the order (ccl_i_order_part). */
-typedef struct ccl_i_checks {
-    struct {
-        ccl_i_check_t *list;
-        size_t n, cap;
-    } parts[CCL_I_ORDER_PARTS];
-    size_t n, most; /* of all parts; how many there may be, about */
-} ccl_i_checks_t;
-
 typedef struct ccl_i_exec {
     const ccl_program_t *program;
     const ccl_collective_t *coll;
@@ -52,13 +37,14 @@ typedef struct ccl_i_exec {
     uint32_t *input_first;
     uint32_t nelems;
     ccl_i_elem_t *elems;
-    ccl_i_checks_t *checks; /* for later; NULL: each is made at once */
     ccl_i_reader_t *reader_pool;
     size_t nreaders, readers_cap;
     uint32_t free_reader;    /* list of entries of reader_pool in no other; CCL_NONE: none */
     ccl_i_value_t *messages; /* on the way; where one value is free, chunk is the next such */
     size_t nmessages, messages_cap;
     uint32_t free_message;
+    uint8_t *nsent; /* [nranks][nchunks] elements of a chunk that a rank has sent: 0, 1, more; NULL:
+                       nobody counts */
     ccl_i_sums_t sums;
 } ccl_i_exec_t;
 
@@ -101,13 +87,26 @@ bool ccl_i_exec_blame(ccl_i_exec_t *x, uint32_t step, uint8_t buffer, uint32_t e
  */
 bool ccl_i_exec_keeps_apart(ccl_i_exec_t *x, uint32_t step, uint32_t e, uint8_t buffer,
                             uint32_t elem, uint32_t at);
-/** Is a over before b? Where checks are for later: yes, until they are made. False: no memory. */
-bool ccl_i_exec_ordered(ccl_i_exec_t *x, ccl_i_access_t a, ccl_i_access_t b, bool *out);
-/** Steps from place *at of the order on, up to a fault or as many checks as are for later. */
-ccl_status_t ccl_i_exec_steps(const ccl_ctx_t *ctx, ccl_i_exec_t *x, uint32_t *at);
-/** Runs all steps on the context's threads, unless something is wrong. *fine_out: nothing was, and
-    there was memory. */
-ccl_status_t ccl_i_exec_apart(const ccl_ctx_t *ctx, ccl_i_exec_t *x, bool *fine_out);
+
+/**
+ * Counts of sends begin, where something is added up and most ranks have most chunks. A switch
+ * reads what is not its own, and would count for no rank. False: no memory.
+ */
+bool ccl_i_exec_count_sends(ccl_i_exec_t *x);
+/** A step of a rank sends an element of a chunk. */
+static inline void ccl_i_exec_sent(const ccl_i_exec_t *x, uint32_t rank, uint32_t chunk) {
+    if (!x->nsent || chunk == CCL_NONE)
+        return;
+    uint8_t *n = &x->nsent[(size_t)rank * x->coll->nchunks + chunk];
+    *n += *n < 2;
+}
+/**
+ * Whether what a rank has sent is over as it comes back: a step of the rank sent a chunk, nobody
+ * else there did up to now, and the value that is received contains what the rank gave to it. So
+ * that came by way of the send, from access to access, each after the one before it.
+ */
+bool ccl_i_exec_comes_back(const ccl_i_exec_t *x, uint32_t send, uint32_t step, uint32_t at,
+                           ccl_i_value_t value);
 
 /** At the end: every destination has its chunks; whether ranks add them up in different orders. */
 void ccl_i_exec_result(ccl_i_exec_t *x);

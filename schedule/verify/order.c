@@ -1,11 +1,11 @@
 /*
  * Happens-before: program order (at stage level by stage), dependencies, and messages (a send
- * before the receive that takes it). Questions are answered by the path that the data took, then by
- * a search backwards from the later step. It looks at steps of the rank itself first. What is left
- * is mostly a send whose data comes back, reduced or copied, to the place that it was read from:
- * there the way of the data forwards from the send meets the way backwards from the later step. At
- * last all else is searched. What was found is kept for the next question about the same two
- * blocks.
+ * before the receive that takes it). Questions are answered by what the later step's block has
+ * waited for, then by the path that the data took, then by a search backwards from the later step.
+ * It looks at steps of the rank itself first. What is left is mostly a send whose data comes back,
+ * reduced or copied, to the place that it was read from: there the way of the data forwards from
+ * the send meets the way backwards from the later step. At last all else is searched. What was
+ * found is kept for the next question about the same two blocks.
  */
 #include "schedule/verify/verify.h"
 
@@ -17,6 +17,8 @@ struct ccl_i_known_order {
     uint32_t a, b, from, to;
 };
 #define KNOWN_SLOTS ((size_t)1 << 16)
+/** From as many steps on they are taken in longer turns. */
+enum { MANY = 1 << 18, TURN = 64 };
 
 /** Of a block: its steps up to `place` are over, or those from it on wait, as query `query` found.
  */
@@ -44,8 +46,21 @@ void ccl_i_order_restore(ccl_i_order_t *order) {
     order->used = true;
 }
 
-/** Round robin: every block does one step a turn, so that the order is near to that of a real run.
- */
+/** A step that has no place yet and comes before `step`; CCL_NONE: its turn has come. */
+static uint32_t needs(const ccl_i_order_t *o, uint32_t step) {
+    const ccl_i_proof_step_t *nodes = o->nodes, *node = &nodes[step];
+    if (node->dep != CCL_NONE && nodes[node->dep].pos == CCL_NONE)
+        return node->dep;
+    if (node->sender != CCL_NONE && nodes[node->sender].pos == CCL_NONE)
+        return node->sender;
+    for (uint32_t i = 0; i < ccl_i_noffers(o->links, step); i++)
+        if (nodes[ccl_i_offers(o->links, step)[i]].pos == CCL_NONE)
+            return ccl_i_offers(o->links, step)[i];
+    return CCL_NONE;
+}
+
+/** Round robin: every block does few steps a turn, so that the order is near to that of a real run.
+    Of many blocks one at a time is in the cache, so that they do some more. */
 static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
     const ccl_program_t *p = o->program;
     ccl_i_proof_step_t *nodes =
@@ -58,39 +73,36 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         status = ccl_fail_nomem(err);
         goto end;
     }
+    const uint32_t turn = p->nsteps < MANY ? 1 : TURN;
     size_t head = 0, tail = 0, len = ntbs + 1; /* a ring; each block is in it once at most */
     for (uint32_t t = 0; t < p->ntbs; t++)
         queue[tail++] = t;
     uint32_t done = 0;
     while (head != tail) {
-        uint32_t t = queue[head];
+        uint32_t t = queue[head], end = cur[t] + turn, need = CCL_NONE;
         head = (head + 1) % len;
-        if (cur[t] == p->tbs[t].nsteps)
-            continue;
-        uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]), need = CCL_NONE;
-        const ccl_i_proof_step_t *node = &nodes[step];
-        if (node->dep != CCL_NONE && nodes[node->dep].pos == CCL_NONE)
-            need = node->dep;
-        else if (node->sender != CCL_NONE && nodes[node->sender].pos == CCL_NONE)
-            need = node->sender;
-        for (uint32_t i = 0; need == CCL_NONE && i < ccl_i_noffers(o->links, step); i++)
-            if (nodes[ccl_i_offers(o->links, step)[i]].pos == CCL_NONE)
-                need = ccl_i_offers(o->links, step)[i];
+        end = end < p->tbs[t].nsteps ? end : p->tbs[t].nsteps;
+        while (cur[t] < end) {
+            uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]);
+            need = needs(o, step);
+            if (need != CCL_NONE)
+                break;
+            nodes[step].pos = done;
+            nodes[done++].order = step;
+            cur[t]++;
+            for (uint32_t w = nodes[step].above; w != CCL_NONE; w = next[w]) {
+                queue[tail] = w;
+                tail = (tail + 1) % len;
+            }
+            nodes[step].above = CCL_NONE;
+        }
         if (need != CCL_NONE) {
             next[t] = nodes[need].above;
             nodes[need].above = t;
-            continue;
-        }
-        nodes[step].pos = done;
-        nodes[done++].order = step;
-        cur[t]++;
-        queue[tail] = t;
-        tail = (tail + 1) % len;
-        for (uint32_t w = nodes[step].above; w != CCL_NONE; w = next[w]) {
-            queue[tail] = w;
+        } else if (cur[t] < p->tbs[t].nsteps) {
+            queue[tail] = t;
             tail = (tail + 1) % len;
         }
-        nodes[step].above = CCL_NONE;
     }
     if (done != p->nsteps)
         status = ccl_fail(err, CCL_ERR_INTERNAL, "steps wait for each other");
@@ -117,16 +129,8 @@ ccl_status_t ccl_i_order_init(const ccl_program_t *program, const ccl_i_links_t 
     return CCL_OK;
 }
 
-static size_t known_at(uint32_t a, uint32_t b) {
-    return ccl_mix64((uint64_t)a << 32 | b) >> 48;
-}
-
 static struct ccl_i_known_order *known_slot(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return &o->known[known_at(a, b)];
-}
-
-uint32_t ccl_i_order_part(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
-    return known_at(o->nodes[a].tb, o->nodes[b].tb) % CCL_I_ORDER_PARTS;
+    return &o->known[ccl_mix64((uint64_t)a << 32 | b) >> 48];
 }
 
 /* ---------------------------------------------------------------- what a query has seen */
@@ -298,7 +302,7 @@ static bool begin_search(ccl_i_order_t *o) {
  * Data paths form a forest. For every step: the nearest step of its own rank above it, found in one
  * walk over all trees, and the head of the chain of messages that it ends.
  */
-bool ccl_i_order_map(ccl_i_order_t *o) {
+static bool map(ccl_i_order_t *o) {
     const ccl_program_t *p = o->program;
     ccl_i_proof_step_t *nodes = o->nodes;
     uint32_t *last = malloc((p->nranks + (size_t)1) * sizeof *last);
@@ -482,6 +486,26 @@ static int search(const ccl_i_order_t *o, ccl_i_search_t *q, ccl_i_access_t from
     return hit ? hit : search_stack(o, q, a, a_elem, true);
 }
 
+/** Whether b, or one of the steps before it in its block, waits for a or for what comes after a in
+    a's block: so it is mostly, as lowering adds a dependency where one is needed. */
+static bool has_waited(const ccl_i_order_t *o, uint32_t a, uint32_t b) {
+    enum { BACK = 512 };
+    const ccl_tb_t *ta = &o->program->tbs[o->nodes[a].tb], *tb = &o->program->tbs[o->nodes[b].tb];
+    uint32_t from = ccl_i_run_place(o->links, a), at = ccl_i_run_place(o->links, b);
+    uint32_t end = ta->first_step + ta->nsteps, first = tb->first_step;
+    first = at - first > BACK ? at - BACK : first;
+    for (;; at--) {
+        uint32_t dep = o->nodes[ccl_i_run_step(o->links, at)].dep;
+        if (dep != CCL_NONE) {
+            uint32_t place = ccl_i_run_place(o->links, dep);
+            if (place >= from && place < end)
+                return true;
+        }
+        if (at == first)
+            return false;
+    }
+}
+
 bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bool *out) {
     uint32_t ta = o->nodes[a.step].tb, tb = o->nodes[b.step].tb;
     uint32_t from = ccl_i_run_place(o->links, a.step), to = ccl_i_run_place(o->links, b.step);
@@ -490,10 +514,12 @@ bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bo
         *out = from < to;
         return true;
     }
+    if (has_waited(o, a.step, b.step))
+        return true;
     struct ccl_i_known_order *known = known_slot(o, ta, tb);
     if (known->a == ta && known->b == tb && known->from >= from && known->to <= to)
         return true;
-    if (!o->mapped && !ccl_i_order_map(o))
+    if (!o->mapped && !map(o))
         return false;
     bool keep = false;
     if (on_data_path(o, a, b, &keep)) {
@@ -510,15 +536,4 @@ bool ccl_i_order_before(ccl_i_order_t *o, ccl_i_access_t a, ccl_i_access_t b, bo
         *known = (struct ccl_i_known_order){ta, tb, q->hit, to};
     *out = hit > 0;
     return true;
-}
-
-bool ccl_i_order_split(const ccl_i_order_t *o, ccl_i_order_t *out) {
-    *out = *o;
-    memset(&out->search, 0, sizeof out->search);
-    return begin_search(out);
-}
-
-void ccl_i_order_join(ccl_i_order_t *o, ccl_i_order_t *split) {
-    o->search.nvisited += split->search.nvisited;
-    end_search(&split->search);
 }

@@ -107,7 +107,7 @@ static bool after_write(exec_t *x, ccl_i_doing_t b, uint32_t own, uint32_t at) {
     if (a == CCL_NONE || x->links->shared || x->links->nodes[a].tb == x->links->nodes[b.step].tb)
         return true;
     bool ordered;
-    if (!ccl_i_exec_ordered(x, (ccl_i_access_t){a, last->writer_elem},
+    if (!ccl_i_order_before(x->order, (ccl_i_access_t){a, last->writer_elem},
                             (ccl_i_access_t){b.step, own}, &ordered)) {
         ccl_fail_nomem(x->err);
         return false;
@@ -169,31 +169,40 @@ static bool read_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint
                         out);
 }
 
+/** Holds a write against a read since the last write. False: stop. */
+static bool after_read(exec_t *x, const reader_t *r, ccl_i_doing_t b, uint32_t own, uint32_t at,
+                       value_t value) {
+    bool ordered = true;
+    if (x->links->shared || x->links->nodes[r->step].tb == x->links->nodes[b.step].tb ||
+        ccl_i_exec_comes_back(x, r->step, b.step, at, value))
+        return true;
+    if (!ccl_i_order_before(x->order, (ccl_i_access_t){r->step, r->elem}, (ccl_i_access_t){b.step, own},
+                            &ordered)) {
+        ccl_fail_nomem(x->err);
+        return false;
+    }
+    if (!ordered && after_write(x, b, own, at)) /* of both faults the write's is the worse */
+        ccl_i_exec_fault_race(x, r->step, false, b, x->elems[at].value.chunk);
+    return ordered;
+}
+
 static bool write_elem(exec_t *x, uint32_t step, uint32_t e, uint8_t buffer, uint32_t off,
                        value_t value) {
     uint32_t rank = x->program->tbs[x->links->nodes[step].tb].rank, elem = off + e;
     uint32_t at = ccl_i_exec_place_of(x, rank, buffer, elem);
     if (is_void(x, rank, buffer, elem))
         return true;
-    if (!ccl_i_exec_keeps_apart(x, step, e, buffer, elem, at) ||
-        !after_write(x, (ccl_i_doing_t){step, true, buffer, elem}, e, at))
+    ccl_i_doing_t doing = {step, true, buffer, elem};
+    if (!ccl_i_exec_keeps_apart(x, step, e, buffer, elem, at))
+        return false;
+    /* Reads came after the last write, so that what comes after one of them does, too. */
+    if (x->elems[at].readers == CCL_NONE && !after_write(x, doing, e, at))
         return false;
     uint32_t last = CCL_NONE;
     for (uint32_t i = x->elems[at].readers; i != CCL_NONE; i = x->reader_pool[i].next) {
-        const reader_t *r = &x->reader_pool[i];
         last = i;
-        bool ordered = true;
-        if (!x->links->shared && x->links->nodes[r->step].tb != x->links->nodes[step].tb &&
-            !ccl_i_exec_ordered(x, (ccl_i_access_t){r->step, r->elem}, (ccl_i_access_t){step, e},
-                                &ordered)) {
-            ccl_fail_nomem(x->err);
+        if (!after_read(x, &x->reader_pool[i], doing, e, at, value))
             return false;
-        }
-        if (!ordered) {
-            ccl_i_exec_fault_race(x, r->step, false, (ccl_i_doing_t){step, true, buffer, elem},
-                                  x->elems[at].value.chunk);
-            return false;
-        }
     }
     if (buffer == CCL_BUF_INPUT && !x->in_place && x->program->steps[step].count)
         ccl_i_warn(x->verdict, "%s overwrites the input though it may be run out of place",
@@ -316,8 +325,10 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
     case CCL_PRIM_NOP:
         return true;
     }
-    if (ccl_primitive_sends(s->type))
+    if (ccl_primitive_sends(s->type)) {
         x->messages[*message_of(x, step) + e] = result;
+        ccl_i_exec_sent(x, rank, result.chunk);
+    }
     if (s->type == CCL_PRIM_CPY && ccl_i_exec_place_of(x, rank, s->src_buf, s->src_off + e) ==
                                        ccl_i_exec_place_of(x, rank, s->dst_buf, s->dst_off + e))
         return true; /* in place: a copy onto itself changes nothing */
@@ -345,7 +356,8 @@ static ccl_status_t alloc_exec(exec_t *x) {
     size_t n = x->nelems + (size_t)1;
     x->elems = malloc(n * sizeof *x->elems);
     ccl_memory_large(x->elems, n * sizeof *x->elems);
-    if (!x->elems || !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks))
+    if (!x->elems || !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks) ||
+        !ccl_i_exec_count_sends(x))
         return ccl_fail_nomem(x->err);
     return CCL_OK;
 }
@@ -357,6 +369,7 @@ static void free_exec(exec_t *x) {
     free(x->elems);
     free(x->reader_pool);
     free(x->messages);
+    free(x->nsent);
     ccl_i_sums_fini(&x->sums);
 }
 
@@ -419,50 +432,30 @@ static void prefetch(const exec_t *x, uint32_t at) {
                            1);
 }
 
-ccl_status_t ccl_i_exec_steps(const ccl_ctx_t *ctx, exec_t *x, uint32_t *at) {
+static ccl_status_t run_steps(const ccl_ctx_t *ctx, exec_t *x) {
     const ccl_program_t *program = x->program;
-    for (; *at < program->nsteps && x->verdict->valid; ++*at) {
-        if (x->checks && x->checks->n >= x->checks->most)
-            break;
-        prefetch(x, *at);
-        run_step(x, x->links->nodes[*at].order);
+    for (uint32_t at = 0; at < program->nsteps && x->verdict->valid; at++) {
+        prefetch(x, at);
+        run_step(x, x->links->nodes[at].order);
         if (x->err->status != CCL_OK)
             return x->err->status;
-        if (!x->checks && !(*at & 0xffff)) {
-            ccl_progress_t progress = {.phase = "verify", .done = *at, .total = program->nsteps};
+        if (!(at & 0xffff)) {
+            ccl_progress_t progress = {.phase = "verify", .done = at, .total = program->nsteps};
             CCL_TRY(ccl_ctx_poll(ctx, &progress));
         }
     }
     return CCL_OK;
 }
 
-/** From as many steps on, more threads are worth their while. */
-#define APART (UINT32_C(1) << 18)
-
-/** @param apart  by several threads; *apart: it was right, else what is wrong is still to be found.
- */
-static ccl_status_t execute_as(const ccl_ctx_t *ctx, exec_t x, bool *apart, ccl_error_t *err) {
+static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
     ccl_error_t own_err = CCL_ERROR_INIT; /* its status separates a stop from a fault */
-    ccl_verdict_t *out = x.verdict, scratch = *out;
-    uint32_t at = 0;
     x.err = &own_err;
     ccl_status_t status = alloc_exec(&x);
     if (status != CCL_OK)
         goto end;
     fill_inputs(&x);
     ccl_i_order_restore(x.order);
-    if (*apart) {
-        x.verdict = &scratch;
-        status = ccl_i_exec_apart(ctx, &x, apart);
-        if (status != CCL_OK || !*apart) {
-            ccl_error_clear(&own_err);
-            goto end;
-        }
-        *out = scratch;
-        x.verdict = out;
-    } else {
-        CCL_TRY_GOTO(ccl_i_exec_steps(ctx, &x, &at), status, end);
-    }
+    CCL_TRY_GOTO(run_steps(ctx, &x), status, end);
     if (x.verdict->valid)
         ccl_i_exec_result(&x);
     if (x.verdict->valid)
@@ -472,18 +465,6 @@ end:
         ccl_fail(err, own_err.status, "%s", own_err.text);
     free_exec(&x);
     return status;
-}
-
-static ccl_status_t execute(const ccl_ctx_t *ctx, exec_t x, ccl_error_t *err) {
-    uint64_t nvisited = x.order->search.nvisited;
-    bool apart = ctx && ctx->threads != 1 && x.program->nsteps >= APART;
-    if (apart) {
-        CCL_TRY(execute_as(ctx, x, &apart, err));
-        if (apart)
-            return CCL_OK;
-        x.order->search.nvisited = nvisited;
-    }
-    return execute_as(ctx, x, &apart, err);
 }
 
 /** Symbolic runs, one for each way the program may be called. */
@@ -536,6 +517,9 @@ static ccl_status_t do_begin(uint32_t index, uint32_t worker, void *user, ccl_er
         return ccl_i_check_deadlock(&ctx, b->program, b->options, b->verdict, err);
     return CCL_OK;
 }
+
+/** From as many steps on, a second thread is worth its while. */
+#define APART (UINT32_C(1) << 18)
 
 /** The two side by side where that is worth a thread; steps that wait for each other have no order,
     which the run says better. Then the symbolic runs. */

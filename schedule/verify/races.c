@@ -45,7 +45,7 @@ bool ccl_i_exec_blame(exec_t *x, uint32_t step, uint8_t buffer, uint32_t elem, u
                       uint32_t chunk) {
     const ccl_program_t *p = x->program;
     uint32_t own = x->links->nodes[step].tb, rank = p->tbs[own].rank;
-    if (x->links->shared || x->checks)
+    if (x->links->shared)
         return true;
     for (uint32_t t = p->rank_first_tb[rank]; t < p->rank_first_tb[rank + 1]; t++) {
         for (uint32_t i = 0; i < p->tbs[t].nsteps && t != own; i++) {

@@ -256,15 +256,6 @@ typedef struct ccl_i_access {
  * @return false when out of memory.
  */
 bool ccl_i_order_before(ccl_i_order_t *order, ccl_i_access_t a, ccl_i_access_t b, bool *out);
-/** The data's ways, which the first question asks for. False: no memory. */
-bool ccl_i_order_map(ccl_i_order_t *order);
-/** What is known is in as many parts; questions about two blocks use one of them alone. */
-enum { CCL_I_ORDER_PARTS = 8 };
-uint32_t ccl_i_order_part(const ccl_i_order_t *order, uint32_t a, uint32_t b);
-/** The same order, mapped, for questions of one part beside those of others; to be joined, which
-    adds what was visited. False: no memory. */
-bool ccl_i_order_split(const ccl_i_order_t *order, ccl_i_order_t *out);
-void ccl_i_order_join(ccl_i_order_t *order, ccl_i_order_t *split);
 
 /** Whether blocks wait for each other for ever: a fault, with the FIFO depth that would do. */
 ccl_status_t ccl_i_check_deadlock(const ccl_ctx_t *ctx, const ccl_program_t *program,
