@@ -129,10 +129,13 @@ static bool make_units(ccl_i_run_t *run, ccl_wiring_t *w) {
                                        .next_waiter = CCL_NONE};
     }
     run->nunits = run->nleft = w->nunits;
-    run->order = w->order;
     run->rank_units = w->rank_units;
     run->step_conns = w->step_conns;
-    w->order = w->rank_units = w->step_conns = NULL; /* the run's from now on */
+    w->rank_units = w->step_conns = NULL; /* the run's from now on */
+    if (run->granularity != CCL_GRANULARITY_STAGE)
+        return true; /* a unit is a block, whose steps are side by side */
+    run->order = w->order;
+    w->order = NULL;
     return true;
 }
 

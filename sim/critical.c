@@ -39,7 +39,7 @@ typedef struct walk {
 } walk_t;
 
 static uint32_t step_at(const ccl_i_run_t *run, uint32_t unit, uint32_t at) {
-    return run->order[run->units[unit].first + at];
+    return ccl_i_step_at(run, run->units[unit].first + at);
 }
 
 static const ccl_i_node_t *node_of(const walk_t *w) {

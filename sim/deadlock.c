@@ -41,7 +41,7 @@ static void take_steps(steps_t *s) {
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k];
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             uint32_t send = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
             const ccl_i_work_t *w = &run->work[step];
             s->slots[step] = send != CCL_NONE ? run->conns[send].slots : 1;

@@ -36,6 +36,7 @@ static inline uint64_t mix_double(uint64_t h, double x) {
 static void folding_fini(folding_t *f) {
     free(f->step_unit);
     free(f->step_index);
+    free(f->tb_unit);
     free(f->launch_s);
     free(f->first_dep);
     free(f->deps);
@@ -67,9 +68,12 @@ static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
     most = most > f->nres ? most : f->nres;
     for (f->set_len = 64; f->set_len < 2ull * most && f->set_len < 1u << 31; f->set_len *= 2)
         ;
-    f->step_unit = malloc((f->nsteps + 1u) * sizeof(*f->step_unit));
-    bool stages = run->granularity == CCL_GRANULARITY_STAGE;
-    f->step_index = stages ? malloc((f->nsteps + 1u) * sizeof(*f->step_index)) : NULL;
+    if (run->granularity == CCL_GRANULARITY_STAGE) {
+        f->step_unit = malloc((f->nsteps + 1u) * sizeof(*f->step_unit));
+        f->step_index = malloc((f->nsteps + 1u) * sizeof(*f->step_index));
+    } else {
+        f->tb_unit = malloc((run->program->ntbs + 1u) * sizeof(*f->tb_unit));
+    }
     f->launch_s = malloc((run->program->nranks + 1u) * sizeof(*f->launch_s));
     f->first_dep = malloc((run->nunits + 1u) * sizeof(*f->first_dep));
     f->first_end = malloc((run->nunits + 1u) * sizeof(*f->first_end));
@@ -77,7 +81,7 @@ static bool folding_init(folding_t *f, const ccl_i_run_t *run) {
     f->unit = malloc((run->nunits + 1u) * sizeof(*f->unit));
     f->set = malloc(f->set_len * sizeof(*f->set));
     f->set_first = malloc(f->set_len * sizeof(*f->set_first));
-    return f->step_unit && (!stages || f->step_index) && f->launch_s && f->first_dep &&
+    return (f->tb_unit || (f->step_unit && f->step_index)) && f->launch_s && f->first_dep &&
            f->first_end && f->ports && f->unit && f->set && f->set_first;
 }
 
@@ -117,13 +121,14 @@ static bool note(uint32_t **list, size_t *capacity, uint32_t first, uint32_t *n,
     return true;
 }
 
-static bool note_dep(folding_t *f, uint32_t unit, uint32_t *ndeps, uint32_t step, uint64_t *hash) {
+static bool note_dep(folding_t *f, uint32_t unit, uint32_t *ndeps, ccl_i_fold_at_t dep,
+                     uint64_t *hash) {
     uint32_t at = 0;
-    if (step == CCL_NONE)
+    if (dep.unit == CCL_NONE)
         return true;
-    if (!note(&f->deps, &f->cdeps, f->first_dep[unit], ndeps, f->step_unit[step], &at))
+    if (!note(&f->deps, &f->cdeps, f->first_dep[unit], ndeps, dep.unit, &at))
         return false;
-    *hash = mix(*hash, (uint64_t)at << 32 | ccl_i_fold_index(f, step));
+    *hash = mix(*hash, (uint64_t)at << 32 | dep.index);
     return true;
 }
 
@@ -138,7 +143,7 @@ static bool note_end(folding_t *f, uint32_t unit, uint32_t *nends, uint32_t conn
     return true;
 }
 
-static void list_steps(folding_t *f) {
+static void list_units(folding_t *f) {
     const ccl_i_run_t *run = f->run;
     uint32_t rank = CCL_NONE;
     for (uint32_t i = 0; i < run->nunits; i++) {
@@ -147,11 +152,12 @@ static void list_steps(folding_t *f) {
             rank = of;
             f->launch_s[rank] = ccl_i_launch_s(run, rank);
         }
-        for (uint32_t k = 0; k < run->units[i].nsteps; k++) {
-            uint32_t step = run->order[run->units[i].first + k];
+        if (f->tb_unit)
+            f->tb_unit[run->units[i].tb] = i;
+        for (uint32_t k = 0; f->step_unit && k < run->units[i].nsteps; k++) {
+            uint32_t step = ccl_i_step_at(run, run->units[i].first + k);
             f->step_unit[step] = i;
-            if (f->step_index)
-                f->step_index[step] = k;
+            f->step_index[step] = k;
         }
     }
 }
@@ -161,7 +167,7 @@ static bool colour_units(folding_t *f) {
     const ccl_i_run_t *run = f->run;
     uint32_t ndeps = 0, nends = 0;
     bool ok = true;
-    list_steps(f);
+    list_units(f);
     memset(f->ports, 0xff, 2 * (size_t)run->nconns * sizeof(*f->ports));
     for (uint32_t i = 0; i < run->nunits && ok; i++) {
         const ccl_i_unit_t *u = &run->units[i];
@@ -170,14 +176,15 @@ static bool colour_units(folding_t *f) {
         f->first_end[i] = nends;
         uint64_t h =
             mix_double(mix_double(mix(1, u->nsteps), f->launch_s[rank]), run->flag_s[rank]);
-        ok = note_dep(f, i, &ndeps, u->stage_dep, &h);
+        if (u->stage_dep != CCL_NONE)
+            ok = note_dep(f, i, &ndeps, ccl_i_fold_find(f, u->stage_dep), &h);
         if (!run->step_conns)
             ok = ok && note_end(f, i, &nends, u->send, true, &h) &&
                  note_end(f, i, &nends, u->recv, false, &h);
         for (uint32_t k = 0; k < u->nsteps && ok; k++) {
-            uint32_t step = run->order[u->first + k];
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             h = mix(h, ~(uint64_t)run->work_of[step]); /* none of a dependency's numbers */
-            ok = note_dep(f, i, &ndeps, ccl_i_work_dep(run, i, step), &h);
+            ok = note_dep(f, i, &ndeps, ccl_i_fold_dep(f, i, step), &h);
             if (run->step_conns)
                 ok = ok && note_end(f, i, &nends, run->step_conns[2 * (size_t)step], true, &h) &&
                      note_end(f, i, &nends, run->step_conns[2 * (size_t)step + 1], false, &h);
@@ -353,11 +360,14 @@ static void refine(folding_t *f) {
 
 /* ---------------------------------------------------------------- is it true */
 
-static bool same_dep(const folding_t *f, uint32_t a, uint32_t b) {
-    if (a == CCL_NONE || b == CCL_NONE)
-        return a == b;
-    return ccl_i_fold_index(f, a) == ccl_i_fold_index(f, b) &&
-           f->unit_rep[f->step_unit[a]] == f->unit_rep[f->step_unit[b]];
+static bool same_dep(const folding_t *f, ccl_i_fold_at_t a, ccl_i_fold_at_t b) {
+    if (a.unit == CCL_NONE || b.unit == CCL_NONE)
+        return a.unit == b.unit;
+    return a.index == b.index && f->unit_rep[a.unit] == f->unit_rep[b.unit];
+}
+
+static bool same_stage_dep(const folding_t *f, uint32_t a, uint32_t b) {
+    return !f->step_unit || same_dep(f, ccl_i_fold_find(f, a), ccl_i_fold_find(f, b));
 }
 
 static bool same_conn_colour(const folding_t *f, uint32_t a, uint32_t b) {
@@ -372,19 +382,19 @@ static bool same_unit(const folding_t *f, uint32_t i, uint32_t j) {
     const ccl_i_run_t *run = f->run;
     const ccl_i_unit_t *a = &run->units[i], *b = &run->units[j];
     uint32_t r = run->program->tbs[a->tb].rank, s = run->program->tbs[b->tb].rank;
-    if (a->nsteps != b->nsteps || !same_dep(f, a->stage_dep, b->stage_dep) ||
+    if (a->nsteps != b->nsteps || !same_stage_dep(f, a->stage_dep, b->stage_dep) ||
         f->launch_s[r] != f->launch_s[s] || run->flag_s[r] != run->flag_s[s] ||
         (!run->step_conns &&
          (!same_conn_colour(f, a->send, b->send) || !same_conn_colour(f, a->recv, b->recv))))
         return false;
     for (uint32_t k = 0; k < a->nsteps; k++) {
-        uint32_t m = run->order[a->first + k], n = run->order[b->first + k];
+        uint32_t m = ccl_i_step_at(run, a->first + k), n = ccl_i_step_at(run, b->first + k);
         for (size_t end = 0; run->step_conns && end < 2; end++)
             if (!same_conn_colour(f, run->step_conns[2 * (size_t)m + end],
                                   run->step_conns[2 * (size_t)n + end]))
                 return false;
         if (run->work_of[m] != run->work_of[n] ||
-            !same_dep(f, ccl_i_work_dep(run, i, m), ccl_i_work_dep(run, j, n)))
+            !same_dep(f, ccl_i_fold_dep(f, i, m), ccl_i_fold_dep(f, j, n)))
             return false;
     }
     return true;

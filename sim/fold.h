@@ -14,8 +14,8 @@ typedef struct ccl_i_fold_entry {
 typedef struct ccl_i_folding {
     const ccl_i_run_t *run;
     uint32_t nsteps, nres;
-    uint32_t *step_unit;        /* [nsteps] */
-    uint32_t *step_index;       /* [nsteps] in its unit; NULL: steps are in the order of units */
+    uint32_t *step_unit, *step_index; /* [nsteps] at stage level: and the place in it; else NULL */
+    uint32_t *tb_unit;                /* [ntbs] then: a block's unit */
     double *launch_s;           /* [nranks] */
     uint32_t *first_dep, *deps; /* [nunits + 1] units that a unit waits for */
     uint32_t *first_end, *ends; /* [nunits + 1] connections of a unit; CCL_NONE */
@@ -33,9 +33,29 @@ typedef struct ccl_i_folding {
     uint32_t *unit_rep, *conn_rep, *res_rep; /* first of the same colour */
 } ccl_i_folding_t;
 
-/** The place of a step in its unit. */
-static inline uint32_t ccl_i_fold_index(const ccl_i_folding_t *f, uint32_t step) {
-    return f->step_index ? f->step_index[step] : step - f->run->units[f->step_unit[step]].first;
+/** A step by the unit that does it; unit CCL_NONE: none. */
+typedef struct ccl_i_fold_at {
+    uint32_t unit, index; /* the place in it */
+} ccl_i_fold_at_t;
+
+static inline ccl_i_fold_at_t ccl_i_fold_find(const ccl_i_folding_t *f, uint32_t step) {
+    return step == CCL_NONE ? (ccl_i_fold_at_t){CCL_NONE, 0}
+                            : (ccl_i_fold_at_t){f->step_unit[step], f->step_index[step]};
+}
+/** What a step waits for. Where units are blocks the step itself says that. */
+static inline ccl_i_fold_at_t ccl_i_fold_dep(const ccl_i_folding_t *f, uint32_t unit,
+                                             uint32_t step) {
+    if (f->step_unit)
+        return ccl_i_fold_find(f, ccl_i_work_dep(f->run, unit, step));
+    const ccl_program_t *p = f->run->program;
+    const ccl_step_t *s = &p->steps[step];
+    if (s->dep_tb == CCL_NONE || s->dep_step == CCL_NONE)
+        return (ccl_i_fold_at_t){CCL_NONE, 0};
+    uint32_t tb = f->run->units[unit].tb;
+    uint32_t on = p->rank_first_tb[p->tbs[tb].rank] + s->dep_tb;
+    if (on == tb && s->dep_step < step - p->tbs[tb].first_step) /* met by order */
+        return (ccl_i_fold_at_t){CCL_NONE, 0};
+    return (ccl_i_fold_at_t){f->tb_unit[on], s->dep_step};
 }
 /** How often a flow of each connection that stays counts on each resource that stays. False: no
  * memory. */

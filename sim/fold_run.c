@@ -49,10 +49,8 @@ bool ccl_i_fold_shares(const folding_t *f, ccl_i_fold_t *fold) {
     return true;
 }
 
-static uint32_t step_of(const folding_t *f, const uint32_t *unit_of, const ccl_i_unit_t *units,
-                        uint32_t step) {
-    return step == CCL_NONE ? CCL_NONE
-                            : units[unit_of[f->step_unit[step]]].first + ccl_i_fold_index(f, step);
+static uint32_t step_of(const uint32_t *unit_of, const ccl_i_unit_t *units, ccl_i_fold_at_t at) {
+    return at.unit == CCL_NONE ? CCL_NONE : units[unit_of[at.unit]].first + at.index;
 }
 
 /* Tables of a folded run. */
@@ -62,8 +60,7 @@ typedef struct tables {
     ccl_i_conn_t *conns;
     ccl_i_work_t *work;
     ccl_i_trunk_t *trunks;
-    uint32_t *order, *step_conns, *members;
-    uint8_t *awaited;
+    uint32_t *step_conns, *members;
     double *times;
 } tables_t;
 
@@ -78,20 +75,16 @@ static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconn
     t->units = malloc((nunits + 1u) * sizeof(*t->units));
     t->conns = malloc((nconns + 1u) * sizeof(*t->conns));
     t->work = malloc((nsteps + 1u) * sizeof(*t->work));
-    t->order = malloc((nsteps + 1u) * sizeof(*t->order));
-    t->awaited = calloc(nsteps + 1u, 1);
     t->step_conns = run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*t->step_conns)) : NULL;
     t->times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*t->times)) : NULL;
     if ((!run->step_conns || t->step_conns) && (!run->step_end_s || t->times) &&
         (!run->trunks || (t->trunks && t->members)) && t->conn_of && t->units && t->conns &&
-        t->work && t->order && t->awaited)
+        t->work)
         return true;
     free(t->conn_of);
     free(t->units);
     free(t->conns);
     free(t->work);
-    free(t->order);
-    free(t->awaited);
     free(t->step_conns);
     free(t->times);
     free(t->trunks);
@@ -103,7 +96,6 @@ static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconn
 static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to, uint32_t nunits,
                         uint32_t nconns, uint32_t nsteps) {
     fold->conn_of = to->conn_of;
-    free(run->awaited);
     fold->units = run->units;
     fold->conns = run->conns;
     fold->order = run->order;
@@ -123,8 +115,7 @@ static void take_tables(ccl_i_run_t *run, ccl_i_fold_t *fold, const tables_t *to
     run->units = to->units;
     run->conns = to->conns;
     run->work = to->work;
-    run->order = to->order;
-    run->awaited = to->awaited;
+    run->order = NULL; /* steps are by unit */
     run->nleft = run->nunits = nunits;
     run->nconns = nconns;
     run->nsteps = nsteps;
@@ -197,22 +188,20 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
         ccl_i_unit_t *unit = &units[fold->unit_of[i]];
         unit->send = unit->send == CCL_NONE ? CCL_NONE : conn_of[unit->send];
         unit->recv = unit->recv == CCL_NONE ? CCL_NONE : conn_of[unit->recv];
-        unit->stage_dep = step_of(f, fold->unit_of, units, unit->stage_dep);
+        if (unit->stage_dep != CCL_NONE)
+            unit->stage_dep =
+                step_of(fold->unit_of, units, ccl_i_fold_find(f, unit->stage_dep));
         for (uint32_t k = 0; k < unit->nsteps; k++) {
-            uint32_t old = run->order[run->units[i].first + k], is = unit->first + k;
-            to.order[is] = is;
+            uint32_t old = ccl_i_step_at(run, run->units[i].first + k), is = unit->first + k;
             for (size_t end = 0; to.step_conns && end < 2; end++) {
                 uint32_t conn = run->step_conns[2 * (size_t)old + end];
                 to.step_conns[2 * (size_t)is + end] = conn == CCL_NONE ? CCL_NONE : conn_of[conn];
             }
             to.work[is] = run->works[run->work_of[old]];
-            to.work[is].dep = step_of(f, fold->unit_of, units, ccl_i_work_dep(run, i, old));
-            if (to.work[is].dep != CCL_NONE)
-                to.awaited[to.work[is].dep] = 1;
+            to.work[is].dep = step_of(fold->unit_of, units, ccl_i_fold_dep(f, i, old));
         }
-        if (unit->stage_dep != CCL_NONE)
-            to.awaited[unit->stage_dep] = 1;
     }
+    ccl_i_work_mark(to.work, nsteps, units, nunits);
     uint32_t ntrunks = fold_trunks(f, run, &to);
     take_tables(run, fold, &to, nunits, nconns, nsteps);
     run->ntrunks = ntrunks;
@@ -240,8 +229,9 @@ void ccl_i_unfold(ccl_i_run_t *run) {
         to->mark_s = from->mark_s;
         memcpy(to->use_s, from->use_s, sizeof(to->use_s));
         for (uint32_t k = 0; fold->step_end_s && k < to->nsteps; k++) {
-            fold->step_start_s[fold->order[to->first + k]] = run->step_start_s[from->first + k];
-            fold->step_end_s[fold->order[to->first + k]] = run->step_end_s[from->first + k];
+            uint32_t step = fold->order ? fold->order[to->first + k] : to->first + k;
+            fold->step_start_s[step] = run->step_start_s[from->first + k];
+            fold->step_end_s[step] = run->step_end_s[from->first + k];
         }
     }
     for (uint32_t c = 0; c < run->nconns; c++)

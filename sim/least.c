@@ -50,7 +50,7 @@ bool ccl_i_least_exceeds(const ccl_i_run_t *run, const ccl_sim_result_t *r) {
         const ccl_i_unit_t *u = &run->units[i];
         double sum_s = 0, last_s = 0;
         for (uint32_t k = 0, last = CCL_NONE; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k];
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             if (run->step_conns || run->work_of[step] != last)
                 last_s = step_s(run, u, step);
             last = run->work_of[step];
@@ -71,7 +71,7 @@ bool ccl_i_least_init(ccl_i_run_t *run, const ccl_sim_result_t *r) {
         const ccl_i_unit_t *u = &run->units[i];
         double sum_s = 0;
         for (uint32_t k = u->nsteps; k-- > 0;) {
-            sum_s += step_s(run, u, run->order[u->first + k]);
+            sum_s += step_s(run, u, ccl_i_step_at(run, u->first + k));
             run->rest_s[u->first + k] = sum_s;
         }
     }

@@ -201,7 +201,7 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
     if (time_s > run->end_s)
         run->end_s = time_s;
     run->primitives++;
-    if (run->awaited[step]) {
+    if (run->work[step].awaited) {
         double flag_s = run->flag_s[run->program->tbs[u->tb].rank];
         if (flag_s > 0)
             ccl_i_engine_at(run->engine, time_s + flag_s, EV_FLAG, step);
@@ -223,6 +223,7 @@ static void primitive_done(ccl_i_run_t *run, uint32_t unit, uint32_t step, doubl
         u->batch++;
         u->pc = u->batch == run->batches ? u->nsteps : 0;
     }
+    __builtin_prefetch(&run->work[u->first + u->pc]);
     if (u->pc == u->nsteps) {
         u->phase = PHASE_DONE;
         run->nleft--;
@@ -264,7 +265,7 @@ static void take_offers(ccl_i_run_t *run, uint32_t c, double time_s) {
 
 static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     ccl_i_unit_t *u = &run->units[unit];
-    uint32_t step = run->order[u->first + u->pc];
+    uint32_t step = ccl_i_step_at(run, u->first + u->pc);
     const ccl_i_work_t *w = &run->work[step];
     charge(u, USE_BUSY, time_s);
     if (run->record)
@@ -295,7 +296,7 @@ static void pass_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
    that this flow has drained too. Then the block goes on. */
 static void pull_waits(ccl_i_run_t *run, uint32_t unit, uint8_t is, double time_s) {
     ccl_i_unit_t *u = &run->units[unit];
-    const ccl_i_work_t *w = &run->work[run->order[u->first + u->pc]];
+    const ccl_i_work_t *w = &run->work[ccl_i_step_at(run, u->first + u->pc)];
     bool held = w->sends && run->conns[u->send].holds;
     uint8_t all = held ? PULL_IN | PULL_SENT : PULL_IN;
     u->pull |= is;
@@ -336,7 +337,7 @@ static void advance(ccl_i_run_t *run, uint32_t unit, double time_s) {
     for (;;) {
         if (u->phase == PHASE_DONE)
             return;
-        uint32_t step = run->order[u->first + u->pc];
+        uint32_t step = ccl_i_step_at(run, u->first + u->pc);
         const ccl_i_work_t *w = &run->work[step];
         switch (u->phase) {
         case PHASE_DEP:
@@ -562,7 +563,6 @@ static void on_soon(void *user, uint32_t kind, uint32_t id, int stage) {
     uint32_t at = u->first + u->pc; /* the step itself, when there are no stages */
     if (at >= run->nsteps)
         return;
-    __builtin_prefetch(&run->order[at]);
     __builtin_prefetch(&run->work[at]);
     __builtin_prefetch(&run->work[at + 1]);
 }

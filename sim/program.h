@@ -32,7 +32,7 @@ enum {
 /** A thread block, or one stage of one. */
 typedef struct ccl_i_unit {
     uint32_t tb;            /* index into the program's */
-    uint32_t first, nsteps; /* into run->order */
+    uint32_t first, nsteps; /* places (ccl_i_step_at) */
     uint32_t send, recv;    /* connections (of the step in hand), CCL_NONE */
     uint32_t stage_dep;     /* last step of the block's previous stage; CCL_NONE */
     uint32_t pc, batch, slice;
@@ -104,7 +104,8 @@ typedef struct ccl_i_work {
     uint32_t path; /* when it sends */
     uint32_t dep;  /* step it waits for; CCL_NONE */
     bool sends, receives;
-    bool pulls; /* receives on a reducing trunk */
+    bool pulls;   /* receives on a reducing trunk */
+    bool awaited; /* something depends on the step */
 } ccl_i_work_t;
 
 /** Bytes on links of one of a primitive's slices, with its share of what messages take. */
@@ -162,13 +163,12 @@ typedef struct ccl_i_run {
     uint32_t nworks;
     size_t works_cap;
     uint32_t *work_of; /* [steps of the program] into works */
-    uint32_t *order;   /* [nsteps] steps by unit */
+    uint32_t *order;   /* [nsteps] steps by unit; NULL: that is their order */
     /* [2 nsteps] what a step sends and receives on, when units have several connections */
     uint32_t *step_conns;
     double *step_start_s, *step_end_s; /* [nsteps] of the result; NULL: not asked for */
     uint32_t *done;                    /* [nsteps] micro-batches that dependents may see */
     uint32_t *waiters;                 /* [nsteps] first unit that waits for the step */
-    uint8_t *awaited;                  /* [nsteps] something depends on the step */
     double *flag_s;                    /* [nranks] */
     uint32_t *ready;                   /* ring of nunits + 1: units to go on with */
     uint32_t ready_head, ready_tail;
@@ -189,6 +189,11 @@ typedef struct ccl_i_run {
     struct ccl_i_record *record; /* NULL: no critical path is wanted */
     uint32_t wrapped; /* unit that finished a primitive it repeats every micro-batch; CCL_NONE */
 } ccl_i_run_t;
+
+/** The step at a place of all units'. */
+static inline uint32_t ccl_i_step_at(const ccl_i_run_t *run, uint32_t place) {
+    return run->order ? run->order[place] : place;
+}
 
 /** A run in full that stops where extrapolation is cheaper (estimate.c). */
 typedef struct ccl_i_trial {
@@ -263,7 +268,7 @@ ccl_i_engine_t *ccl_i_run_engine(ccl_i_run_t *run, ccl_sharing_t sharing);
 
 /** A unit with several connections takes up those of its step in hand. */
 static inline void ccl_i_unit_conns(const ccl_i_run_t *run, ccl_i_unit_t *u) {
-    uint32_t step = run->order[u->first + u->pc];
+    uint32_t step = ccl_i_step_at(run, u->first + u->pc);
     u->send = run->step_conns[2 * (size_t)step];
     u->recv = run->step_conns[2 * (size_t)step + 1];
 }
@@ -306,7 +311,10 @@ ccl_status_t ccl_i_work_make(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, doubl
                              ccl_sim_result_t *r, ccl_error_t *err);
 /** The step that a step of an unfolded unit waits for; CCL_NONE: none, or order is enough. */
 uint32_t ccl_i_work_dep(const ccl_i_run_t *run, uint32_t unit, uint32_t step);
-/** `work` and `awaited` of an unfolded run. False: no memory. */
+/** Of each step whether another, or a stage, waits for it. */
+void ccl_i_work_mark(ccl_i_work_t *work, uint32_t nsteps, const ccl_i_unit_t *units,
+                     uint32_t nunits);
+/** `work` of an unfolded run. False: no memory. */
 bool ccl_i_work_table(ccl_i_run_t *run);
 /** Report progress; CCL_INTERRUPTED when the run must stop. */
 ccl_status_t ccl_i_run_progress(const ccl_i_run_t *run);

@@ -12,7 +12,7 @@ static uint64_t count_nodes(const ccl_i_run_t *run) {
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
         for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k];
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             const ccl_i_work_t *w = &run->work[step];
             uint32_t conn = run->step_conns ? run->step_conns[2 * (size_t)step] : u->send;
             bool leaves = w->sends && !run->conns[conn].holds;
@@ -85,7 +85,7 @@ static uint32_t done_in(const ccl_i_run_t *run, uint32_t step, uint32_t batch) {
     uint32_t n = step == CCL_NONE ? CCL_NONE : r->done[step];
     while (n != CCL_NONE &&
            (r->nodes[n].batch != batch ||
-            run->order[run->units[r->nodes[n].unit].first + r->nodes[n].at] != step))
+            ccl_i_step_at(run, run->units[r->nodes[n].unit].first + r->nodes[n].at) != step))
         n = r->nodes[n].own;
     return n;
 }
@@ -101,7 +101,7 @@ void ccl_i_record_waited(ccl_i_run_t *run, uint32_t unit, ccl_path_wait_t wait) 
         pred = r->conns[u->send].freed;
     } else {
         uint32_t stage = u->pc == 0 ? done_in(run, u->stage_dep, u->batch) : CCL_NONE;
-        pred = done_in(run, run->work[run->order[u->first + u->pc]].dep, u->batch);
+        pred = done_in(run, run->work[ccl_i_step_at(run, u->first + u->pc)].dep, u->batch);
         if (pred == CCL_NONE || (stage != CCL_NONE && r->nodes[stage].end_s > r->nodes[pred].end_s))
             pred = stage;
     }
@@ -133,7 +133,7 @@ void ccl_i_record_start(ccl_i_run_t *run, uint32_t unit, double time_s) {
                                       .pred = waited ? mine->pred : mine->before,
                                       .wait = mine->wait});
     mine->wait = CCL_PATH_BLOCK;
-    if (run->work[run->order[u->first + u->pc]].pulls) {
+    if (run->work[ccl_i_step_at(run, u->first + u->pc)].pulls) {
         ccl_i_node_t flow = r->nodes[mine->now];
         add(r, flow);
     }
@@ -152,7 +152,7 @@ static void free_slot(ccl_i_record_t *r, uint32_t conn, uint32_t n) {
 void ccl_i_record_done(ccl_i_run_t *run, uint32_t unit, double time_s) {
     ccl_i_record_t *r = run->record;
     const ccl_i_unit_t *u = &run->units[unit];
-    uint32_t n = r->units[unit].now, step = run->order[u->first + u->pc];
+    uint32_t n = r->units[unit].now, step = ccl_i_step_at(run, u->first + u->pc);
     const ccl_i_work_t *w = &run->work[step];
     r->nodes[n].end_s = time_s;
     r->units[unit].before = n;

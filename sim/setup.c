@@ -150,7 +150,7 @@ static bool make_paths(ccl_i_run_t *run) {
         late_t sends, pulls;
         sends.n = pulls.n = 0;
         for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k];
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)step] : NULL;
             ccl_i_work_t *w = &run->work[step];
             uint32_t conn = own ? own[0] : u->send;
@@ -191,7 +191,7 @@ static bool tb_results(const ccl_i_run_t *run, ccl_sim_result_t *r) {
         if (r->stages)
             r->stages[i] =
                 (ccl_stage_use_t){.tb = u->tb,
-                                  .stage = run->program->steps[run->order[u->first]].stage,
+                                  .stage = run->program->steps[ccl_i_step_at(run, u->first)].stage,
                                   .use = {.start_s = use->start_s,
                                           .done_s = u->mark_s,
                                           .busy_s = u->use_s[USE_BUSY],
@@ -221,7 +221,6 @@ static void run_fini(ccl_i_run_t *run) {
     free(run->rank_units);
     free(run->done);
     free(run->waiters);
-    free(run->awaited);
     free(run->flag_s);
     free(run->ready);
     ccl_i_steady_destroy(run->steady);

@@ -270,7 +270,7 @@ static uint64_t periods(const struct ccl_i_steady *st, const ccl_i_run_t *run) {
             most = n < most ? n : most;
         }
         for (uint32_t k = 0; k < u->nsteps && most > 0; k++) {
-            uint32_t dep = run->work[run->order[u->first + k]].dep;
+            uint32_t dep = run->work[ccl_i_step_at(run, u->first + k)].dep;
             uint64_t n = dep == CCL_NONE ? UINT64_MAX : bound(st, run, i, k, dep);
             most = n < most ? n : most;
             if (k == 0 && u->stage_dep != CCL_NONE) {
@@ -300,7 +300,7 @@ static uint32_t skip(struct ccl_i_steady *st, ccl_i_run_t *run, uint64_t n, doub
             u->use_s[k] = use_s[k] + (double)n * (use_s[k] - st->a.units[i].use_s[k]);
         for (uint32_t k = 0; run->step_end_s && delta > 0 && k < u->nsteps; k++)
             if (run->granularity != CCL_GRANULARITY_TASK || k == u->pc)
-                run->step_end_s[run->order[u->first + k]] += shift_s;
+                run->step_end_s[ccl_i_step_at(run, u->first + k)] += shift_s;
         if (u->phase != PHASE_DONE)
             u->mark_s = now_s + shift_s;
     }

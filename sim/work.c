@@ -74,14 +74,16 @@ static double pull_Bps(const ccl_transport_t *from) {
     return from->mechanism == CCL_MECHANISM_DEVICE ? from->tb_rate_Bps : from->copy_out_Bps;
 }
 
-/* What a step's flows on a connection come to; `bytes` of one micro-batch. */
+/* What the flows of n steps on a connection come to, added up step by step; `bytes` of one
+   micro-batch. */
 static void count_flows(const ccl_i_run_t *run, const ccl_i_conn_t *conn, const ccl_i_work_t *w,
-                        double bytes, ccl_sim_result_t *r) {
+                        double bytes, uint32_t n, ccl_sim_result_t *r) {
     double flows = (double)run->batches * w->slices;
-    r->flows += (uint64_t)run->batches * w->slices;
+    double sum = flows * ccl_i_flow_bytes(conn, bytes / w->slices, w->slices);
+    r->flows += (uint64_t)run->batches * w->slices * n;
     for (uint32_t l = 0; l < conn->route->nlinks; l++)
-        r->links[conn->route->links[l]].bytes +=
-            flows * ccl_i_flow_bytes(conn, bytes / w->slices, w->slices);
+        for (uint32_t i = 0; i < n; i++)
+            r->links[conn->route->links[l]].bytes += sum;
 }
 
 /* Whose FIFOs never fill is known when all of a unit's work is: a pull frees the slots of all its
@@ -142,26 +144,27 @@ static ccl_status_t step_work(const ccl_i_run_t *run, const maker_t *m, uint32_t
     return CCL_OK;
 }
 
-/* What a step brings to its connections. */
-static void count_step(ccl_i_run_t *run, maker_t *m, uint32_t index, double bytes,
-                       ccl_sim_result_t *r) {
+/* What n alike steps of a unit bring to its connections; more than one where none pulls or has
+   connections of its own. */
+static void count_steps(ccl_i_run_t *run, maker_t *m, uint32_t index, double bytes, uint32_t n,
+                        ccl_sim_result_t *r) {
     const ccl_i_unit_t *u = &run->units[m->unit];
     const ccl_i_work_t *w = &run->works[run->work_of[index]];
     const uint32_t *own = run->step_conns ? &run->step_conns[2 * (size_t)index] : NULL;
     uint32_t conn = own ? own[0] : u->send;
     if (w->sends) {
-        r->transfers += run->batches;
-        m->slices += (uint64_t)run->batches * w->slices;
+        r->transfers += (uint64_t)run->batches * n;
+        m->slices += (uint64_t)run->batches * w->slices * n;
         if (own) {
             uint64_t *sum = &m->conn_slices[conn];
             *sum += (uint64_t)run->batches * w->slices;
             run->conns[conn].roomy = *sum <= run->conns[conn].slots;
         }
         if (!ccl_i_conn_offers(run, conn))
-            count_flows(run, &run->conns[conn], w, bytes, r);
+            count_flows(run, &run->conns[conn], w, bytes, n, r);
     }
     if (w->pulls)
-        count_flows(run, &run->conns[own ? own[1] : u->recv], w, bytes, r);
+        count_flows(run, &run->conns[own ? own[1] : u->recv], w, bytes, n, r);
 }
 
 /* The steps of a unit. */
@@ -170,8 +173,9 @@ static ccl_status_t unit_work(ccl_i_run_t *run, maker_t *m, ccl_sim_result_t *r,
     const ccl_i_unit_t *u = &run->units[m->unit];
     m->slices = 0;
     m->last = CCL_NONE;
-    for (uint32_t k = 0; k < u->nsteps; k++) {
-        uint32_t step = run->order[u->first + k];
+    bool alike = !p->shares && !run->step_conns && run->ntrunks == 0;
+    for (uint32_t k = 0, end; k < u->nsteps; k = end) {
+        uint32_t step = ccl_i_step_at(run, u->first + k);
         const ccl_step_t *s = &p->steps[step];
         double bytes = ccl_program_step_share(p, &p->tbs[u->tb], s) * m->size_bytes / run->batches;
         bool again =
@@ -186,7 +190,13 @@ static ccl_status_t unit_work(ccl_i_run_t *run, maker_t *m, ccl_sim_result_t *r,
             m->bytes = bytes;
         }
         run->work_of[step] = m->last;
-        count_step(run, m, step, bytes, r);
+        for (end = k + 1; alike && end < u->nsteps; end++) {
+            uint32_t next = ccl_i_step_at(run, u->first + end);
+            if (p->steps[next].type != s->type || p->steps[next].count != s->count)
+                break;
+            run->work_of[next] = m->last;
+        }
+        count_steps(run, m, step, bytes, end - k, r);
     }
     if (u->send != CCL_NONE && !run->step_conns)
         run->conns[u->send].roomy = m->slices <= run->conns[u->send].slots;
@@ -230,24 +240,29 @@ uint32_t ccl_i_work_dep(const ccl_i_run_t *run, uint32_t unit, uint32_t step) {
     return other == tb && dep < step ? CCL_NONE : dep; /* met by order */
 }
 
+void ccl_i_work_mark(ccl_i_work_t *work, uint32_t nsteps, const ccl_i_unit_t *units,
+                     uint32_t nunits) {
+    for (uint32_t i = 0; i < nsteps; i++)
+        if (work[i].dep != CCL_NONE)
+            work[work[i].dep].awaited = true;
+    for (uint32_t i = 0; i < nunits; i++)
+        if (units[i].stage_dep != CCL_NONE)
+            work[units[i].stage_dep].awaited = true;
+}
+
 bool ccl_i_work_table(ccl_i_run_t *run) {
     uint32_t n = run->program->nsteps;
-    free(run->awaited);
     run->work = malloc((n + 1u) * sizeof(*run->work));
-    run->awaited = calloc(n + 1u, 1);
-    if (!run->work || !run->awaited)
+    if (!run->work)
         return false;
     for (uint32_t i = 0; i < run->nunits; i++) {
         const ccl_i_unit_t *u = &run->units[i];
-        if (u->stage_dep != CCL_NONE)
-            run->awaited[u->stage_dep] = 1;
         for (uint32_t k = 0; k < u->nsteps; k++) {
-            uint32_t step = run->order[u->first + k], dep = ccl_i_work_dep(run, i, step);
+            uint32_t step = ccl_i_step_at(run, u->first + k);
             run->work[step] = run->works[run->work_of[step]];
-            run->work[step].dep = dep;
-            if (dep != CCL_NONE)
-                run->awaited[dep] = 1;
+            run->work[step].dep = ccl_i_work_dep(run, i, step);
         }
     }
+    ccl_i_work_mark(run->work, n, run->units, run->nunits);
     return true;
 }

@@ -36,7 +36,6 @@ search/export/export.c:ccl_export_programs()	public: of a tuning a list with its
 search/export/table.c:ccl_export_nccl_tuner()	public: a list with its length
 search/export/table.c:ccl_export_table_create()	public: two lists with their lengths
 search/tune/tune_eval.c:ccl_tune_program()	public: a point at a size, for a target
-sim/fold_run.c:ccl_i_fold_tables	one table after the other
 sim/program.c:advance	the state machine of a thread block: its phases are read together
 sim/setup.c:ccl_i_sim_run()	those of ccl_sim_program(), and the trial
 synth/registry.c:ccl_synthesize()	public: what a synthesizer takes (ccl_synth_ops_t), and its name
