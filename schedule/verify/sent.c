@@ -1,4 +1,4 @@
-/* The program verifier: what ranks have sent, which tells when a send is over. */
+/* The program verifier: what ranks have sent, which says when a send is over. */
 #include "schedule/verify/exec_i.h"
 
 #include <stdlib.h>

@@ -151,7 +151,8 @@ START_TEST(test_few) {
     ctx.work = &work;
     ck_assert_int_eq(ccl_program_verify(&ctx, p, NULL, &verdict, &err), CCL_OK);
     ck_assert_msg(verdict.valid, "%s", verdict.fault.text);
-    /* A quarter of a step each where data that comes back is searched for, 53 where all is */
+    /* 7 a step where data that comes back is searched for, a quarter where steps before in the
+       block are not looked at, 53 by searches backwards alone */
     ck_assert_msg(work.visited <= p->nsteps / 1000, "%llu of %u steps",
                   (unsigned long long)work.visited, p->nsteps);
     ccl_program_destroy(p);
