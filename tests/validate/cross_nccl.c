@@ -383,6 +383,8 @@ static const struct {
     {NDR_(2), 20, CCL_ALLTOALL, 32e6, 20e9, 10, 0.02, 0.15},
     {NDR_(8), 80, CCL_ALLREDUCE, 100e6, 3e9, 5, 0.09, 0.16}, /* NVLSTree */
     {NDR_(8), 80, CCL_ALLTOALL, 200e6, 20e9, 7, 0.03, 0.08},
+    {HDR_, 16, CCL_ALLREDUCE, 0, 8e6, 20, 0.15, 0.50},    /* trees, mostly of lines */
+    {HDR_, 16, CCL_ALLREDUCE, 100e6, 2e9, 4, 0.04, 0.06}, /* rings */
     {HDR_, 16, CCL_ALLGATHER, 100e6, 2e9, 4, 0.06, 0.08},
     {HDR_, 16, CCL_ALLTOALL, 0, 2e9, 25, 0.06, 0.30},
     {SLINGSHOT_, 32, CCL_ALLREDUCE, 130e6, 5e9, 6, 0.04, 0.06}, /* fitted to 4 and 8 ranks */

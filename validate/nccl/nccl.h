@@ -28,8 +28,12 @@ typedef struct ccl_nccl_setup {
     bool nvlink;           /**< GPUs of a server reach each other over NVLink or xGMI alone */
     bool ll128;            /**< the protocol may be used */
     uint32_t channels;     /**< of rings and trees */
+    uint32_t searched;     /**< that limit its estimates: between servers the half that its graph
+                                search finds, before NCCL doubles them; inside one all, since its
+                                search of Blackwell is not known and for others neither limits */
     double bus_GBps;       /**< bandwidth of all rings together, as NCCL's graph search sees it */
     double tree_GBps;      /**< of all trees together: with two servers up to twice the network's */
+    uint32_t nic_gpus;     /**< that share a NIC, each with a proxy of its own; 1 without NICs */
     uint32_t p2p_channels; /**< that all peers inside a server share */
     uint32_t net_channels; /**< of one message between servers, at most */
     bool nvls;             /**< it may reduce AllReduce in the NVSwitches */

@@ -49,6 +49,9 @@ static const double threads[NPROTOS] = {512, 640, 512};
 #define P2P_NET_SHARE 4           /* messages that a channel has at most, or each peer has one */
 #define FAST_NIC_GBPS 45.0        /* from it on a channel does not fill a NIC, since Hopper */
 #define FEW_CHANNELS 16
+#define NET_POST_US                                                                                \
+    1.0 /* of a ring's step over several servers at least: its "network post overhead";            \
+           on AMD's processors it counts 2, which a cluster does not name */
 #define TREE_INSIDE 2.0 /* most of a tree's bandwidth inside servers, of that between them */
 #define NVLS_GPUS 3     /* of a server; with fewer it takes rings */
 #define NVLS_BASE_US 25.0
@@ -346,6 +349,7 @@ static void set_channels(const network_t *net, uint32_t asked, uint32_t most, bo
     s->net_channels = P2P_NET_CHANNELS < s->p2p_channels ? P2P_NET_CHANNELS : s->p2p_channels;
     while (s->net_channels > 1 && s->net_channels * s->nranks > P2P_NET_SHARE * s->p2p_channels)
         s->net_channels /= 2;
+    s->searched = amd || s->nservers == 1 || s->channels < 2 ? s->channels : s->channels / 2;
     double pairs = (double)s->nranks * (s->nranks - 1);
     while (s->p2p_channels > 1 && pairs * s->p2p_channels > P2P_MAX_BLOCKS)
         s->p2p_channels /= 2;
@@ -392,6 +396,8 @@ ccl_status_t ccl_nccl_setup(const ccl_topology_t *topo, uint32_t channels, ccl_n
         s.tree_GBps = s.nservers == 2 ? fmin(s.tree_GBps, TREE_INSIDE * net.GBps) : s.bus_GBps;
     }
     s.ll128 = s.nvlink && !amd;
+    s.nic_gpus =
+        net.nics > 0 && s.nranks / s.nservers > net.nics ? s.nranks / s.nservers / net.nics : 1;
     set_channels(&net, channels, most, amd, &s);
     CCL_TRY(find_nvls(topo, intra / 1e9, net.GBps, &s, err));
     if (channels && s.nvls_channels > channels)
@@ -448,15 +454,15 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
     else if (kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER)
         steps = n - 1;
     if (tree) {
-        bus = fmin(.92 * bus, s->channels * tree_simple[s->arch][column]);
+        bus = fmin(.92 * bus, s->searched * tree_simple[s->arch][column]);
         if (proto == CCL_NCCL_LL)
             bus = fmin(bus / 3.8, ll);
         else if (proto == CCL_NCCL_LL128)
-            bus = fmin(bus * (nodes == 1 ? 7. / 9 : 120. / 128), s->channels * ring_ll128[s->arch]);
+            bus = fmin(bus * (nodes == 1 ? 7. / 9 : 120. / 128), s->searched * ring_ll128[s->arch]);
     } else if (proto == CCL_NCCL_LL) {
         bus = fmin(ll, .5 * bus);
     } else if (proto == CCL_NCCL_LL128) {
-        bus = fmin(.92 * bus, s->channels * ring_ll128[s->arch]);
+        bus = fmin(.92 * bus, s->searched * ring_ll128[s->arch]);
     }
     double bandwidth = tree ? .5 * bus : bus * n / steps; /* GB/s of the algorithm */
     double latency = base_us[tree][proto];
@@ -469,6 +475,8 @@ static double estimate_s(const ccl_nccl_setup_t *s, ccl_collective_kind_t kind,
         double crossings = nodes == 1 ? 0 : kind == CCL_ALLREDUCE ? 2 * (nodes - 1) : nodes - 1;
         if (n == nodes) /* nothing hides the network */
             far = hop_us[HW_NET][1][proto];
+        if (nodes > 1)
+            hop = fmax(hop, (proto == CCL_NCCL_SIMPLE ? 3 : 1) * NET_POST_US);
         latency += (steps - crossings) * hop + crossings * far;
         if (proto == CCL_NCCL_SIMPLE && nodes > 1 && kind == CCL_ALLREDUCE &&
             bytes / (s->channels * n) >= 64)

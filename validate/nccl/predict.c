@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TREE_STEP_BYTES 131072.0  /* of a tree with Simple: NCCL halves its chunk down to this */
+#define TREE_STEP_BYTES 131072.0 /* of a tree with Simple: NCCL halves its chunk down to this */
+/* Warps pass lines on alone, 256 B of LL or 2 KiB of LL128 each: what eight and four of them have.
+ */
+#define TREE_LL_BYTES 2048.0
+#define TREE_LL128_BYTES 8192.0
 #define CHAIN_SLICE_BYTES 16384.0 /* the least that NCCL cuts a step of 512 KiB into */
 #define P2P_REQUEST_S 5.7e-6      /* of a proxy and its NIC, for a message with LL */
 #define P2P_NET_BYTES 131072.0    /* a message of sends and receives (NCCL_P2P_NET_CHUNKSIZE) */
@@ -29,7 +33,7 @@ enum { NPROTOS = CCL_NCCL_SIMPLE + 1 };
 struct ccl_predictor {
     ccl_ctx_t ctx;
     const ccl_topology_t *topo; /* borrowed: NCCL looks at the machine, not at a profile */
-    ccl_routes_t *routes; /* NULL: made when needed */
+    ccl_routes_t *routes;       /* NULL: made when needed */
     ccl_nccl_setup_t setup;
     ccl_topology_t *fitted; /* with the profile; NULL: none */
     ccl_routes_t *fitted_routes;
@@ -167,8 +171,14 @@ static ccl_status_t program_for(ccl_predictor_t *p, ccl_collective_kind_t kind, 
     return CCL_OK;
 }
 
+/* Of what a rank of a chain or tree passes on at a time. */
+static double most_bytes(int view, ccl_nccl_proto_t proto) {
+    static const double tree[NPROTOS] = {TREE_LL_BYTES, TREE_LL128_BYTES, TREE_STEP_BYTES};
+    return view == VIEW_TREE ? tree[proto] : CHAIN_SLICE_BYTES;
+}
+
 /** What NCCL's kernel does other than in a ring, in terms of the model. */
-static void change(int view, bool lines, ccl_transport_t *t) {
+static void change(int view, ccl_nccl_proto_t proto, ccl_transport_t *t) {
     if (view == VIEW_P2P) { /* half of a block's threads send, half receive and copy out */
         t->tb_rate_Bps /= 2;
         t->slice_bytes /= 2;
@@ -176,18 +186,18 @@ static void change(int view, bool lines, ccl_transport_t *t) {
     } else if (view == VIEW_REGISTERED) { /* nothing is copied into buffers and out of them */
         t->direct = true;
     } else { /* all ranks of a chain or tree work at once */
-        bool steps = view == VIEW_TREE && !lines;
-        t->slice_bytes = fmin(t->slice_bytes, steps ? TREE_STEP_BYTES : CHAIN_SLICE_BYTES);
+        t->slice_bytes = fmin(t->slice_bytes, most_bytes(view, proto));
     }
 }
 
-/* A proxy sends messages of a size of its own; with LL a single one, behind a request for it. */
-static void change_p2p_net(bool lines, ccl_transport_t *t) {
+/* A proxy sends messages of a size of its own; with LL a single one, behind a request for it. GPUs
+ * that share a NIC have a proxy each, so that it handles as many requests at once. */
+static void change_p2p_net(bool lines, uint32_t proxies, ccl_transport_t *t) {
     t->slice_bytes = fmin(t->slice_bytes, P2P_NET_BYTES);
     t->slices = 1;
     t->message_bytes = lines ? INFINITY : fmin(t->message_bytes, P2P_NET_BYTES);
     if (lines && t->message_s > 0)
-        t->message_s = P2P_REQUEST_S;
+        t->message_s = P2P_REQUEST_S / proxies;
 }
 
 static int view_of(const ccl_predictor_t *p, ccl_collective_kind_t kind,
@@ -212,7 +222,7 @@ static const char *inside_kind(const ccl_predictor_t *p) {
 
 /* Every kind of link, and every transport of its own, as it is for that protocol, changed. */
 static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_proto_t proto,
-                              view_t *out, ccl_error_t *err) {
+                              uint32_t proxies, view_t *out, ccl_error_t *err) {
     const char *name = ccl_nccl_proto_name(proto);
     const uint32_t all = CCL_TRANSPORT_ALL;
     uint32_t n = 0;
@@ -237,9 +247,9 @@ static ccl_status_t make_view(const ccl_topology_t *topo, int view, ccl_nccl_pro
         spec->value = ccl_model_transport(topo, kind, name);
         spec->slots_from = slots ? slots->slots_from : NULL;
         if (spec->value.mechanism == CCL_MECHANISM_DEVICE)
-            change(view, proto != CCL_NCCL_SIMPLE, &spec->value);
+            change(view, proto, &spec->value);
         if (view == VIEW_P2P && strcmp(kind, "net") == 0)
-            change_p2p_net(proto != CCL_NCCL_SIMPLE, &spec->value);
+            change_p2p_net(proto != CCL_NCCL_SIMPLE, proxies, &spec->value);
     }
     out->topo.transports = out->transports;
     out->topo.ntransports = n;
@@ -264,7 +274,8 @@ ccl_status_t ccl_predictor_kernel(ccl_predictor_t *p, ccl_collective_kind_t kind
     ccl_origin_set(kernel.program.origin, "%s: %s", library, choice_text);
     kernel.topo = p->fitted ? p->fitted : p->laid ? p->laid : p->topo;
     if (view != VIEW_RING) {
-        CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, &p->views[view][k], err));
+        CCL_TRY(make_view(kernel.topo, view, kernel.choice.proto, p->setup.nic_gpus,
+                          &p->views[view][k], err));
         kernel.topo = &p->views[view][k].topo;
     }
     ccl_transport_t t = ccl_model_transport(kernel.topo, inside_kind(p), proto);
