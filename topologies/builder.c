@@ -90,7 +90,7 @@ ccl_topology_builder_t *ccl_topology_builder_create(const char *name) {
     b->model_ids = ccl_strmap_create();
     b->group_names = ccl_strmap_create();
     b->name = free_text(b, name);
-    b->source = b->note = b->profile = b->profile_about = "";
+    b->source = b->note = b->profile = b->profile_about = b->own_profile = "";
     if (!b->device_ids || !b->server_ids || !b->kind_ids || !b->model_ids || !b->group_names ||
         b->nomem) {
         ccl_topology_builder_destroy(b);
@@ -128,6 +128,10 @@ void ccl_topology_builder_about(ccl_topology_builder_t *b, const char *source, c
 void ccl_topology_builder_profile(ccl_topology_builder_t *b, const char *name, const char *about) {
     b->profile = free_text(b, name);
     b->profile_about = free_text(b, about);
+}
+
+void ccl_i_topology_builder_own_profile(ccl_topology_builder_t *b, const char *name) {
+    b->own_profile = free_text(b, name);
 }
 
 uint32_t ccl_topology_builder_find(const ccl_topology_builder_t *b, const char *id) {

@@ -8,7 +8,7 @@
 
 struct ccl_topology_builder {
     ccl_arena_t arena; /* every name */
-    const char *name, *source, *note, *profile, *profile_about;
+    const char *name, *source, *note, *profile, *profile_about, *own_profile;
     ccl_strmap_t *device_ids, *server_ids, *kind_ids, *model_ids, *group_names;
     ccl_device_t *devices;
     ccl_link_t *links;

@@ -59,6 +59,7 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
     topo->note = ccl_arena_strdup(arena, b->note);
     topo->profile = ccl_arena_strdup(arena, b->profile);
     topo->profile_about = ccl_arena_strdup(arena, b->profile_about);
+    topo->own_profile = ccl_arena_strdup(arena, b->own_profile);
     ccl_device_t *devices = copied(arena, b->devices, b->ndevices, sizeof *devices);
     ccl_link_t *links = copied(arena, b->links, b->nlinks, sizeof *links);
     ccl_group_t *groups = copied(arena, b->groups, b->ngroups, sizeof *groups);
@@ -68,7 +69,8 @@ static bool freeze(const ccl_topology_builder_t *b, ccl_topology_t *topo) {
         copied(arena, b->transports, b->ntransports, sizeof *transports);
     ccl_gpu_model_t *models = copied(arena, b->models, b->nmodels, sizeof *models);
     bool ok = topo->name && topo->source && topo->note && topo->profile && topo->profile_about &&
-              devices && links && groups && servers && kinds && transports && models;
+              topo->own_profile && devices && links && groups && servers && kinds && transports &&
+              models;
     for (size_t i = 0; ok && i < b->ndevices; i++) {
         ok = (devices[i].id = ccl_arena_strdup(arena, devices[i].id)) != NULL;
         if (ok && devices[i].types)

@@ -46,6 +46,7 @@ typedef struct ccl_i_port {
 
 typedef struct ccl_i_server_type {
     const char *name;
+    const char *profile; /**< of the library, that it names as its own; NULL: none */
     ccl_i_part_device_t *devices;
     ccl_i_part_link_t *links;
     ccl_i_part_group_t *groups;

@@ -370,6 +370,7 @@ static ccl_status_t rebuild(const ccl_topology_t *topo, const change_t *change,
                             uint32_t *list, ccl_error_t *err) {
     ccl_topology_builder_about(b, topo->source, topo->note);
     ccl_topology_builder_profile(b, topo->profile, topo->profile_about);
+    ccl_i_topology_builder_own_profile(b, topo->own_profile);
     for (uint32_t m = 0; m < topo->ngpu_models; m++)
         CCL_TRY(ccl_topology_builder_gpu_model(b, &topo->gpu_models[m], err));
     CCL_TRY(copy_devices(topo, change, b, new_device, err));
@@ -450,7 +451,7 @@ ccl_status_t ccl_topology_select(const ccl_topology_t *topo, const char *name, b
     for (uint32_t l = 0; links && l < topo->nlinks; l++)
         if (touches(topo, &of, &topo->links[l]))
             found = links[l] = true;
-    return found ? CCL_OK
-                 : ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0, "has no %s",
-                                 ranks ? "GPU" : "link");
+    return found
+               ? CCL_OK
+               : ccl_error_set(err, CCL_ERR_INPUT, name, 0, 0, "has no %s", ranks ? "GPU" : "link");
 }

@@ -79,4 +79,7 @@ ccl_status_t ccl_i_curves_read(const ccl_json_at_t *root, ccl_arena_t *arena,
 /** "host:8". */
 ccl_status_t ccl_i_topology_read_host(const char *text, ccl_topology_t **out, ccl_error_t *err);
 
+/** The library's profile that the servers name as theirs; "" or NULL: none. The name is copied. */
+void ccl_i_topology_builder_own_profile(ccl_topology_builder_t *b, const char *name);
+
 #endif

@@ -276,6 +276,14 @@ static ccl_status_t add_spine(joiner_t *j) {
     return CCL_OK;
 }
 
+/* What all nodes name as their own; NULL: they do not agree, or there is none. */
+static const char *own_profile(const joiner_t *j) {
+    for (uint32_t at = 1; at < j->n; at++)
+        if (strcmp(j->nodes[at]->own_profile, j->nodes[0]->own_profile) != 0)
+            return NULL;
+    return j->nodes[0]->own_profile;
+}
+
 static ccl_status_t join_all(joiner_t *j, ccl_topology_t **out) {
     for (uint32_t at = 0; at < j->n; at++) {
         /* The same topology again brings no models and transports of its own. */
@@ -289,6 +297,7 @@ static ccl_status_t join_all(joiner_t *j, ccl_topology_t **out) {
         CCL_TRY(add_node(j, at));
     }
     CCL_TRY(add_spine(j));
+    ccl_i_topology_builder_own_profile(j->b, own_profile(j));
     return ccl_topology_builder_finish(j->b, out, j->err);
 }
 

@@ -147,16 +147,19 @@ static ccl_status_t no_such(const char *spec, ccl_error_t *err) {
     return status;
 }
 
+static ccl_status_t of_library(const char *name, ccl_profile_t **out, ccl_error_t *err) {
+    for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++)
+        if (strcmp(e->name, name) == 0)
+            return ccl_profile_read_text(e->name, e->text, e->len, out, err);
+    return no_such(name, err);
+}
+
 ccl_status_t ccl_profile_read(const char *spec, ccl_profile_t **out, ccl_error_t *err) {
     struct stat info;
     bool is_stdin = strcmp(spec, "-") == 0;
     bool is_file = is_stdin || (stat(spec, &info) == 0 && !S_ISDIR(info.st_mode));
-    if (!is_file) {
-        for (const ccl_profile_entry_t *e = ccl_profile_library(); e->name; e++)
-            if (strcmp(e->name, spec) == 0)
-                return ccl_profile_read_text(e->name, e->text, e->len, out, err);
-        return no_such(spec, err);
-    }
+    if (!is_file)
+        return of_library(spec, out, err);
     char *data = NULL;
     size_t len = 0;
     CCL_TRY(ccl_file_read(spec, CCL_I_MAX_FILE_BYTES, &data, &len, err));
@@ -235,6 +238,8 @@ static bool is_of(const ccl_profile_t *p, const ccl_topology_t *topo) {
 ccl_status_t ccl_profile_for(const ccl_topology_t *topo, ccl_profile_t **out, ccl_error_t *err) {
     const ccl_profile_entry_t *e = ccl_profile_library();
     *out = NULL;
+    if (!*topo->profile && *topo->own_profile)
+        return of_library(topo->own_profile, out, err);
     for (; !*topo->profile && e->name; e++) {
         ccl_profile_t *p = NULL;
         CCL_TRY(ccl_profile_read_text(e->name, e->text, e->len, &p, err));

@@ -149,6 +149,7 @@ typedef struct ccl_topology {
     const char *note;
     const char *profile;       /**< name of the profile laid over it; "" when none was */
     const char *profile_about; /**< what that was fitted to, in a line; "" */
+    const char *own_profile;   /**< of the library, that its servers name as theirs; "" */
     uint32_t ndevices, nlinks, ngroups, nservers, nranks, nkinds, ntransports, ngpu_models;
     const ccl_device_t *devices;
     const ccl_link_t *links; /**< file order */
@@ -444,9 +445,9 @@ const char *ccl_profile_source(const ccl_profile_t *profile); /**< the runs it w
 bool ccl_profile_is_fitted(const ccl_profile_t *profile);
 const char *ccl_profile_summary(const ccl_profile_t *profile); /**< one line; "" */
 /**
- * The library's profile for a cluster: the first by name of those that a command fitted to runs,
- * that has every GPU model of the cluster, and, where it has constants of links, those of one of
- * its kinds.
+ * The library's profile for a cluster: the one that its servers name (own_profile), else the first
+ * by name of those that a command fitted to runs, that has every GPU model of the cluster, and,
+ * where it has constants of links, those of one of its kinds.
  *
  * @param out  destroy with ccl_profile_destroy(); NULL: there is none, or the cluster has a profile
  * already.

@@ -38,6 +38,8 @@ static const struct {
     {"mi350x-x8", true, 8, 1, false},
     {"nd-a100-v4", true, 8, 1, false},
     {"ndv2", true, 8, 1, false},
+    {"perlmutter-x4", true, 4, 1, false},
+    {"polaris-x4", true, 4, 1, false},
     {"syccl-a100-x8", true, 8, 1, false},
     {"v100-pcie-x4", true, 4, 1, false},
     {"v100-x4", true, 4, 1, false},

@@ -204,7 +204,9 @@ START_TEST(test_library) {
         ck_assert_str_eq(ccl_profile_name(p), e->name);
         ck_assert_uint_gt(strlen(ccl_profile_source(p)), 20);
         ck_assert_uint_gt(strlen(e->summary), 10);
-        ck_assert_int_eq(ccl_profile_is_fitted(p), strncmp(e->name, "net-", 4) != 0);
+        /* By a command; the network of nccl-polaris was by hand, and servers name it. */
+        ck_assert_int_eq(ccl_profile_is_fitted(p),
+                         strncmp(e->name, "net-", 4) != 0 && strcmp(e->name, "nccl-polaris") != 0);
         for (const ccl_library_entry_t *s = ccl_topology_library(); s->name; s++) {
             ccl_topology_t *topo = NULL, *out = NULL;
             ccl_error_t why = CCL_ERROR_INIT;
@@ -218,7 +220,7 @@ START_TEST(test_library) {
         ck_assert_msg(fits > 0, "%s fits no server", e->name);
         ccl_profile_destroy(p);
     }
-    ck_assert_uint_eq(n, 10);
+    ck_assert_uint_eq(n, 11);
     ccl_profile_t *p = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     ck_assert_int_eq(ccl_profile_read("nccl-h10", &p, &err), CCL_ERR_INPUT);
@@ -234,7 +236,11 @@ START_TEST(test_default) {
     } rows[] = {{"dgx-h100", "nccl-h100"},
                 {"syccl-a100-32", "nccl-a100"},
                 {"forestcoll-mi250-2x16", "rccl-mi250"},
-                {"mi300x-x8", "msccl-mi300x"}, /* it has no constants of links */
+                {"mi300x-x8", "msccl-mi300x"},  /* it has no constants of links */
+                {"polaris-x4", "nccl-polaris"}, /* its server names it */
+                {"polaris-x4*2", "nccl-polaris"},
+                {"polaris-x4*1+perlmutter-x4*1", "nccl-polaris"}, /* both name it */
+                {"polaris-x4*1+a100-x4-4nic*1", "nccl-a100"},     /* they do not agree */
                 {"h20-x8", NULL},
                 {"hetccl-pku-a800+hw1", NULL}, /* net-nccl was not fitted by a command */
                 {"servers:1 gpus:4 nvswitch=300GB/s,1us model=A100", "nccl-a100"},
@@ -265,6 +271,38 @@ START_TEST(test_default) {
 }
 END_TEST
 
+/* The profile that servers name stays with parts of the cluster, and with its explicit form. */
+START_TEST(test_own) {
+    ccl_topology_t *topo = NULL, *part = NULL, *edited = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_int_eq(ccl_topology_read(NULL, "polaris-x4*2", &topo, &err), CCL_OK);
+    ck_assert_int_eq(ccl_topology_take(topo, 4, 2, &part, &err), CCL_OK);
+    ck_assert_int_eq(ccl_topology_edit(topo, "fail:gpu:7", &edited, &err), CCL_OK);
+    ck_assert_str_eq(part->own_profile, "nccl-polaris");
+    ck_assert_str_eq(edited->own_profile, "nccl-polaris");
+    ccl_topology_destroy(edited);
+    ccl_topology_destroy(part);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* A name that the library does not have is refused where a profile is asked for; "-" is no file. */
+START_TEST(test_own_unknown) {
+    static const char text[] =
+        "{\"format\": \"ccllab-server-1\", \"profile\": \"-\", \"devices\": ["
+        "{\"id\": \"a\", \"kind\": \"gpu\"}, {\"id\": \"b\", \"kind\": \"gpu\"}], \"links\": "
+        "[{\"from\": \"a\", \"to\": \"b\", \"kind\": \"nvlink\", \"bandwidth\": \"1GB/s\"}]}";
+    ccl_topology_t *topo = NULL;
+    ccl_profile_t *p = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ck_assert_msg(ccl_topology_read_text(NULL, "x", text, strlen(text), &topo, &err) == CCL_OK,
+                  "%s", err.text);
+    ck_assert_int_eq(ccl_profile_for(topo, &p, &err), CCL_ERR_INPUT);
+    ck_assert_msg(strstr(err.text, "no file and no library profile \"-\"") != NULL, "%s", err.text);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* One GPU of another model, and there is none for the whole. */
 START_TEST(test_mixed) {
     ccl_topology_t *mixed = NULL;
@@ -279,8 +317,9 @@ START_TEST(test_mixed) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {test_curves,  test_bad_curves, test_laid,    test_nothing,
-                                  test_refused, test_library,    test_default, test_mixed};
+    const TTest *const tests[] = {test_curves,      test_bad_curves, test_laid,    test_nothing,
+                                  test_refused,     test_library,    test_default, test_own,
+                                  test_own_unknown, test_mixed};
     TCase *cases = tcase_create("all");
     Suite *suite = suite_create("profile");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

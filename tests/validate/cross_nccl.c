@@ -373,6 +373,7 @@ static const struct {
 #define CSV_ "nccl_tests/small_and_network_rows.csv"
 #define HDR_ "dgx-a100*2", "nccl-a100", CSV_
 #define SLINGSHOT_ "gh200-x4*8", "nccl-gh200", CSV_
+#define POLARIS_ "polaris-x4*2", "nccl-polaris", CSV_
     {NDR_(1), 10, CCL_ALLREDUCE, 32e6, 20e9, 10, 0.02, 0.06},
     {NDR_(1), 10, CCL_ALLGATHER, 32e6, 20e9, 10, 0.03, 0.10},
     {NDR_(1), 10, CCL_REDUCESCATTER, 32e6, 20e9, 10, 0.03, 0.10},
@@ -388,10 +389,17 @@ static const struct {
     {HDR_, 16, CCL_ALLGATHER, 100e6, 2e9, 4, 0.06, 0.08},
     {HDR_, 16, CCL_ALLTOALL, 0, 2e9, 25, 0.06, 0.30},
     {SLINGSHOT_, 32, CCL_ALLREDUCE, 130e6, 5e9, 6, 0.04, 0.06}, /* fitted to 4 and 8 ranks */
+    /* of which every second size from 8 MiB on of AllGather and AllToAll was fitted */
+    {POLARIS_, 8, CCL_ALLREDUCE, 8e6, 2e9, 8, 0.02, 0.15},
+    {POLARIS_, 8, CCL_ALLREDUCE, 0, 8e6, 20, 0.10, 0.85}, /* one size took five times its share */
+    {POLARIS_, 8, CCL_ALLTOALL, 2000, 8e6, 12, 0.13, 0.60},
+    {POLARIS_, 8, CCL_ALLTOALL, 8e6, 2e9, 8, 0.03, 0.12},
+    {POLARIS_, 8, CCL_ALLGATHER, 8e6, 2e9, 8, 0.03, 0.12},
 #undef NDR_
 #undef CSV_
 #undef HDR_
 #undef SLINGSHOT_
+#undef POLARIS_
 };
 
 static void predict_network(size_t k, const ccl_measured_run_t *run, errors_t *errors) {
@@ -426,7 +434,7 @@ START_TEST(test_networks) {
             continue;
         ccl_measured_log_t *log = read_log(networks[k].log);
         const char *of = strstr(networks[k].log, ".log") ? ""
-                         : networks[k].nranks == 16      ? "alcf"
+                         : networks[k].nranks <= 16      ? "alcf"
                                                          : "alps";
         char what[100];
         errors.n = 0;

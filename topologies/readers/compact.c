@@ -350,6 +350,15 @@ static ccl_status_t add_constants(reader_t *r, ccl_topology_builder_t *b) {
     return CCL_OK;
 }
 
+/* What all types name; NULL: they do not agree, or there is none. */
+static const char *own_profile(const reader_t *r) {
+    const char *name = r->ntypes ? r->types[0].profile : NULL;
+    for (size_t t = 1; name && t < r->ntypes; t++)
+        if (!r->types[t].profile || strcmp(r->types[t].profile, name) != 0)
+            return NULL;
+    return name;
+}
+
 static ccl_status_t expand(reader_t *r, const ccl_json_at_t *root, const char *name,
                            const char *source, const char *note, ccl_topology_t **out) {
     r->cluster.types = r->types;
@@ -360,6 +369,7 @@ static ccl_status_t expand(reader_t *r, const ccl_json_at_t *root, const char *n
     if (!b)
         return ccl_fail_nomem(r->err);
     ccl_topology_builder_about(b, source, note);
+    ccl_i_topology_builder_own_profile(b, own_profile(r));
     ccl_error_t inner = CCL_ERROR_INIT;
     ccl_json_at_t blame = ccl_json_member(root, "fabric");
     ccl_status_t status = add_constants(r, b);

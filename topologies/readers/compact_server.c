@@ -379,10 +379,12 @@ ccl_status_t ccl_i_compact_server(reader_t *r, const ccl_json_at_t *at, const ch
                                   const char **note) {
     static const char *const keys[] = {"format",     "name",       "summary", "source", "note",
                                        "chosen",     "devices",    "links",   "groups", "ports",
-                                       "transports", "gpu_models", NULL};
+                                       "transports", "gpu_models", "profile", NULL};
     CCL_TRY(ccl_json_only(at, keys, r->err));
     ccl_i_server_type_t type = {.name = fallback_name};
+    ccl_json_at_t profile = ccl_json_member(at, "profile");
     CCL_TRY(ccl_i_compact_about(r, at, &type.name, source, note));
+    CCL_TRY(ccl_json_string(&profile, false, &type.profile, r->err));
     ccl_status_t status = CCL_OK;
     type_reader_t t = {.r = r, .type = &type};
     t.scratch = ccl_topology_builder_create(type.name);

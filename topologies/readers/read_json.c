@@ -281,13 +281,15 @@ static ccl_status_t build(const ccl_ctx_t *ctx, const ccl_json_at_t *root,
 
 ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_doc_t *doc,
                                           ccl_topology_t **out, ccl_error_t *err) {
-    static const char *const keys[] = {"format", "name",   "source",     "note",       "devices",
-                                       "links",  "groups", "transports", "gpu_models", NULL};
+    static const char *const keys[] = {"format",     "name",       "source", "note",
+                                       "profile",    "devices",    "links",  "groups",
+                                       "transports", "gpu_models", NULL};
     ccl_json_at_t root = ccl_json_root(doc);
     CCL_TRY(ccl_json_object(&root, true, err));
     char title[121];
     ccl_file_title(doc->name, title, sizeof title);
     const char *format = NULL, *name = title, *source = "", *note = "";
+    const char *own_profile = "";
     ccl_json_at_t v = ccl_json_member(&root, "format");
     CCL_TRY(ccl_json_string(&v, true, &format, err));
     if (strcmp(format, "ccllab-topology-1") != 0)
@@ -299,10 +301,13 @@ ccl_status_t ccl_i_topology_read_explicit(const ccl_ctx_t *ctx, const ccl_json_d
     CCL_TRY(ccl_json_string(&v, false, &source, err));
     v = ccl_json_member(&root, "note");
     CCL_TRY(ccl_json_string(&v, false, &note, err));
+    v = ccl_json_member(&root, "profile");
+    CCL_TRY(ccl_json_string(&v, false, &own_profile, err));
     ccl_topology_builder_t *b = ccl_topology_builder_create(name);
     if (!b)
         return ccl_fail_nomem(err);
     ccl_topology_builder_about(b, source, note);
+    ccl_i_topology_builder_own_profile(b, own_profile);
     edges_t edges = {0};
     ccl_status_t status = build(ctx, &root, b, &edges, out, err);
     free(edges.list);

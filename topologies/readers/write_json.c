@@ -334,6 +334,10 @@ ccl_status_t ccl_topology_write_json(const ccl_topology_t *topo, ccl_text_t *out
         ccl_text_printf(out, ",\n  \"note\": ");
         quoted(out, topo->note);
     }
+    if (*topo->own_profile) {
+        ccl_text_printf(out, ",\n  \"profile\": ");
+        quoted(out, topo->own_profile);
+    }
     ccl_text_printf(out, ",\n  \"devices\": [\n");
     for (uint32_t d = 0; d < topo->ndevices; d++) {
         write_device(topo, &topo->devices[d], out);
