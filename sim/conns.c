@@ -162,12 +162,12 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
     return CCL_OK;
 }
 
-static void conn_route(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds,
-                       const ccl_route_t *route, ccl_i_conn_t *conn) {
+static void conn_route(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds, const ccl_route_t *route,
+                       ccl_i_conn_t *conn) {
     const ccl_transport_t *transport = &kinds->fifos.kind[conn->kind].transport;
-    double narrowest_Bps =
-        run->variation ? ccl_i_way_bottleneck_Bps(run->topo, route->links, route->nlinks)
-                       : route->bottleneck_Bps;
+    double narrowest_Bps = run->variation
+                               ? ccl_i_way_bottleneck_Bps(run->topo, route->links, route->nlinks)
+                               : route->bottleneck_Bps;
     conn->route = route;
     conn->message_bytes = transport->message_s * narrowest_Bps;
     conn->message_most = transport->message_bytes;

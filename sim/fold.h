@@ -16,11 +16,11 @@ typedef struct ccl_i_folding {
     uint32_t nsteps, nres;
     uint32_t *step_unit, *step_index; /* [nsteps] at stage level: and the place in it; else NULL */
     uint32_t *tb_unit;                /* [ntbs] then: a block's unit */
-    double *launch_s;           /* [nranks] */
-    uint32_t *first_dep, *deps; /* [nunits + 1] units that a unit waits for */
-    uint32_t *first_end, *ends; /* [nunits + 1] connections of a unit; CCL_NONE */
-    uint32_t *ports;            /* [2 nconns] place among its sender's, its receiver's ends */
-    uint32_t *first_entry;      /* [nconns + 1] */
+    double *launch_s;                 /* [nranks] */
+    uint32_t *first_dep, *deps;       /* [nunits + 1] units that a unit waits for */
+    uint32_t *first_end, *ends;       /* [nunits + 1] connections of a unit; CCL_NONE */
+    uint32_t *ports;                  /* [2 nconns] place among its sender's, its receiver's ends */
+    uint32_t *first_entry;            /* [nconns + 1] */
     ccl_i_fold_entry_t *entries;
     size_t cdeps, cends, centries;
     uint64_t *unit, *next, *conn, *res; /* colours */

@@ -189,8 +189,7 @@ bool ccl_i_fold_tables(const folding_t *f, ccl_i_run_t *run, ccl_i_fold_t *fold,
         unit->send = unit->send == CCL_NONE ? CCL_NONE : conn_of[unit->send];
         unit->recv = unit->recv == CCL_NONE ? CCL_NONE : conn_of[unit->recv];
         if (unit->stage_dep != CCL_NONE)
-            unit->stage_dep =
-                step_of(fold->unit_of, units, ccl_i_fold_find(f, unit->stage_dep));
+            unit->stage_dep = step_of(fold->unit_of, units, ccl_i_fold_find(f, unit->stage_dep));
         for (uint32_t k = 0; k < unit->nsteps; k++) {
             uint32_t old = ccl_i_step_at(run, run->units[i].first + k), is = unit->first + k;
             for (size_t end = 0; to.step_conns && end < 2; end++) {

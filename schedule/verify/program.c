@@ -176,8 +176,8 @@ static bool after_read(exec_t *x, const reader_t *r, ccl_i_doing_t b, uint32_t o
     if (x->links->shared || x->links->nodes[r->step].tb == x->links->nodes[b.step].tb ||
         ccl_i_exec_comes_back(x, r->step, b.step, at, value))
         return true;
-    if (!ccl_i_order_before(x->order, (ccl_i_access_t){r->step, r->elem}, (ccl_i_access_t){b.step, own},
-                            &ordered)) {
+    if (!ccl_i_order_before(x->order, (ccl_i_access_t){r->step, r->elem},
+                            (ccl_i_access_t){b.step, own}, &ordered)) {
         ccl_fail_nomem(x->err);
         return false;
     }

@@ -144,7 +144,8 @@ void ccl_predictor_version(ccl_predictor_t *p, uint32_t version);
  * @param registered  as in ccl_nccl_setup_t.
  */
 void ccl_predictor_nvls(ccl_predictor_t *p, bool allowed, bool registered);
-/** Give back what only new programs need: some 30 MB of routes on 512 GPUs. Made again when needed. */
+/** Give back what only new programs need: some 30 MB of routes on 512 GPUs. Made again when needed.
+ */
 void ccl_predictor_rest(ccl_predictor_t *p);
 const ccl_nccl_setup_t *ccl_predictor_setup(const ccl_predictor_t *p);
 /** Other constants for the same cluster: programs are kept. @param profile as above. */
