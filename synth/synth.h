@@ -189,6 +189,9 @@ typedef struct ccl_synth_options {
     const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster: blocks
                                      keep its ways where that costs at most 1 %; NULL: none.
                                      Borrowed; may be shared by threads */
+    double hope_s; /**< a schedule that takes longer, a block per connection in the order of steps
+                        and with any protocol, is of no use: synthesizers return what they have as
+                        soon as they see that, and do not look for the best; 0: any is of use */
     double own[CCL_SYNTH_OWN]; /**< what added synthesizers declare: ccl_synth_own() */
 } ccl_synth_options_t;
 /** The defaults. */

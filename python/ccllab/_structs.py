@@ -302,7 +302,7 @@ SynthOptions = struct(
     "size size; double size_bytes; u32 channels, chunks; double time_limit_s; u32 restarts, steps, rounds; "
     "double epoch_s; bool uniform_roots; int compose; u32 effort; double tau_ref_s; bool ceiling, "
     "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c; "
-    "ccl_straggler_options_t straggler; ptr warm; double own[64]",
+    "ccl_straggler_options_t straggler; ptr warm; double hope_s; double own[64]",
     init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions, "straggler": StragglerOptions},
 )
 
@@ -327,7 +327,7 @@ CompareOptions = struct(
     "size size; ccl_contender_t* contenders; u32 ncontenders; double* sizes_bytes; u32 nsizes; ccl_synth_options_t "
     "synth; ccl_lower_options_t lower; ccl_sim_options_t sim; bool no_verify; u32 way_bits; ptr notebook; bool "
     "protocols; text profile; ptr machine; bool registered; ptr draws; u32 samples; ccl_rank_t rank; bool keep; "
-    "double gap",
+    "double gap, hope",
     init="CCL_COMPARE_OPTIONS_INIT", defaults={"synth": SynthOptions, "lower": LowerOptions, "sim": SimOptions},
 )
 

@@ -96,6 +96,7 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
         synth = (ccl_synth_options_t)CCL_SYNTH_OPTIONS_INIT;
     if (c->ready[contender].by_size)
         synth.size_bytes = c->options->sizes_bytes[size];
+    synth.hope_s = c->hope_s[(size_t)size * c->options->ncontenders + contender];
     synth.stats = &stats;
     synth.plain |= c->options->lower.executor != CCL_EXECUTOR_ANY;
     ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
@@ -379,7 +380,11 @@ ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t con
     if (own && !r->at[size])
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &r->at[size], err));
     as.schedule = own ? r->at[size] : r->schedule;
-    ccl_status_t status = lower_at(c, size, contender, routes, as, out, err);
+    ccl_status_t status = CCL_OK;
+    if (r->by_size && !as.proto) /* else it has a time */
+        status = ccl_i_compare_may_win(c, size, contender, as.schedule, routes, err);
+    if (status == CCL_OK)
+        status = lower_at(c, size, contender, routes, as, out, err);
     if (own && (!as.keep_schedule || status != CCL_OK))
         forget_schedule(r, size);
     return status;

@@ -46,6 +46,8 @@ typedef struct ccl_i_compare {
     bool *known; /* [nsizes][ncontenders] not to be run: the notebook had it, or the race is over */
     bool
         *for_protocol; /* [nsizes][ncontenders] lowered for the cell's protocol, not the options' */
+    double *hope_s;    /* [nsizes][ncontenders] who takes longer in the plain way does not run, now
+                          or when it is made again; 0: it runs */
     uint32_t *best_of; /* [nsizes] contender of out->best; CCL_NONE: none ran here */
     ccl_lock_t *lock;  /* of out->best and best_of */
     uint32_t *again;   /* cells that are run at another size for ties */
@@ -85,7 +87,8 @@ void ccl_i_compare_end_routes(ccl_i_compare_t *c, uint32_t worker);
 ccl_way_t ccl_i_compare_way(const ccl_i_compare_t *c, uint32_t i);
 /**
  * Those that are made ready and run together next, into c->group: first all that do not depend on
- * the size, then the others; where a gap may end races these go one after the other.
+ * the size, then the others; where a gap may end races these go one after the other, and where some
+ * may have no hope the first of them before the rest.
  * @param from  CCL_NONE at first.   @return false: all had their turn.
  */
 bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from);
@@ -102,6 +105,12 @@ ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err);
 /** Sizes at which somebody is within the gap of the bound: who is in the group does not run there.
  */
 ccl_status_t ccl_i_compare_end_races(ccl_i_compare_t *c, ccl_error_t *err);
+/** How long the group may take, by who ran so far. */
+void ccl_i_compare_hope(ccl_i_compare_t *c);
+/** May a schedule win at a size? @retval CCL_UNSUPPORTED  no, and its cell says so. */
+ccl_status_t ccl_i_compare_may_win(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                   const ccl_schedule_t *schedule, ccl_routes_t *routes,
+                                   ccl_error_t *err);
 /** Make a contender ready: synthesized, lowered, proven. A task of ccl_parallel_for(). */
 ccl_status_t ccl_i_compare_prepare(uint32_t index, uint32_t worker, void *user, ccl_error_t *err);
 /** Of a contender at the first size: one worker, so no lock. */

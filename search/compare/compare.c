@@ -158,6 +158,7 @@ static ccl_status_t run_all(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *e
     for (uint32_t from = CCL_NONE; ccl_i_compare_next(c, &from);) {
         if (c->options->gap > 0)
             CCL_TRY(ccl_i_compare_end_races(c, err));
+        ccl_i_compare_hope(c);
         bool whole = ccl_i_compare_is_large(c);
         CCL_TRY(whole ? ccl_i_compare_large(c, err)
                       : ccl_parallel_for(c->ngroup, threads, prepare_one, c, err));
@@ -349,6 +350,12 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
         return ccl_fail(err, CCL_ERR_INPUT,
                         "a gap ends races by times on the cluster as drawn: not with a rank over "
                         "samples");
+    if (!(o->hope >= 0) || !isfinite(o->hope))
+        return ccl_fail(err, CCL_ERR_INPUT, "hope must be 0 or more");
+    if (o->hope > 0 && (o->notebook || o->rank.kind != CCL_RANK_NONE))
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "who has hope goes by times on the cluster as drawn: not with a notebook or "
+                        "a rank over samples");
     if (o->keep && o->notebook)
         return ccl_fail(err, CCL_ERR_INPUT, "runs of a notebook are not at hand to be kept");
     if (o->rank.kind != CCL_RANK_NONE && !o->draws)
@@ -379,12 +386,13 @@ static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
     c->for_protocol = calloc(nc * ns, sizeof *c->for_protocol);
     c->again = calloc(nc * ns, sizeof *c->again);
     c->best_of = calloc(ns, sizeof *c->best_of);
+    c->hope_s = calloc(nc * ns, sizeof *c->hope_s);
     c->group = calloc(nc, sizeof *c->group);
     c->running = calloc(2 * (size_t)threads, sizeof *c->running);
     c->ended = calloc(threads, sizeof *c->ended);
     c->lock = ccl_lock_create();
     if (!c->group || !c->running || !c->ended || !c->out || !c->ready || !c->routes ||
-        !c->cell_why || !c->known || !c->for_protocol || !c->again || !c->best_of || !c->lock)
+        !c->cell_why || !c->known || !c->for_protocol || !c->again || !c->best_of || !c->hope_s || !c->lock)
         return CCL_ERR_NOMEM;
     for (uint32_t w = 0; w < 2 * threads; w++)
         atomic_init(&c->running[w], CCL_NONE);
@@ -403,6 +411,7 @@ static void compare_fini(ccl_i_compare_t *c, uint32_t threads) {
     free(c->for_protocol);
     free(c->again);
     free(c->best_of);
+    free(c->hope_s);
     free(c->group);
     free(c->running);
     free(c->ended);

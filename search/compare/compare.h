@@ -52,6 +52,11 @@ typedef struct ccl_compare_options {
                      size ends: synthesizers that make a schedule for each size
                      (ccl_synth_ops_t.by_size) run one after the other, in the order given, and
                      those that come later do not run there; 0: all run everywhere */
+    double hope; /**< more than 0: where a schedule made for a size takes more than this times the
+                      fastest before it, in the plain way of lowering with any protocol, it does not
+                      run. Synthesizers that make none for a size come first, then the first of the
+                      others in the order given, then the rest. Nobody looks for ties then; not with a
+                      notebook; 0: all run */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \
@@ -79,6 +84,7 @@ typedef struct ccl_compare_cell {
     bool algorithm_only; /**< its program is (ccl_program_t), whatever `ways` says; false where the
                               notebook had it */
     bool ended;          /**< not run, as the race of its size was over: status CCL_UNSUPPORTED */
+    bool hopeless;       /**< not run, as it is much slower: status CCL_UNSUPPORTED */
 } ccl_compare_cell_t;
 
 /** One contender at one size, over samples of a scenario. */

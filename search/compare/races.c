@@ -1,8 +1,12 @@
 /*
  * Who runs when, and where a race is over: what takes long comes late, and does not run at sizes
- * whose best time is proven to be near the least that is possible.
+ * whose best time is proven to be near the least that is possible, or where it is far behind.
  */
 #include "search/compare/cells.h"
+#include "search/compare/shared.h"
+
+#include <math.h>
+#include <string.h>
 
 static bool is_proven(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     if (contender == CCL_NONE || !c->bound_s || !(c->bound_s[size] > 0))
@@ -59,9 +63,76 @@ ccl_status_t ccl_i_compare_end_races(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
+void ccl_i_compare_hope(ccl_i_compare_t *c) {
+    const ccl_comparison_t *out = c->out;
+    for (uint32_t s = 0; s < out->nsizes; s++) {
+        uint32_t best = fastest(out, s);
+        const size_t row = (size_t)s * out->ncontenders;
+        for (uint32_t k = 0; k < c->ngroup && best != CCL_NONE; k++)
+            c->hope_s[row + c->group[k]] = c->options->hope * out->cells[row + best].time_s;
+    }
+}
+
+/* Does it end in how->give_up_s, a block per connection in the order of steps? What does not fit so
+   may in a way of its own. */
+static ccl_status_t is_near(const ccl_ctx_t *ctx, ccl_routes_t *routes,
+                            const ccl_schedule_t *schedule, const ccl_lower_options_t *lower,
+                            const ccl_sim_options_t *how, bool *out, ccl_error_t *err) {
+    const ccl_way_t plain = {CCL_ORDER_STEP, CCL_ALLOCATE_CONNECTION, how->granularity};
+    ccl_make_options_t make = ccl_i_make_options(plain, lower, how);
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    make.no_prove = true;
+    ccl_status_t status =
+        ccl_make_program(ctx, lower->topo, routes, schedule, &make, &program, &why);
+    if (status == CCL_OK)
+        status = ccl_sim_program(ctx, lower->topo, routes, program, how, &run, &why);
+    *out = status == CCL_UNSUPPORTED || status == CCL_DEADLOCK ||
+           (status == CCL_OK && run->time_s < INFINITY);
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    if (*out || status == CCL_OK)
+        return CCL_OK;
+    if (err)
+        *err = why;
+    return status;
+}
+
+ccl_status_t ccl_i_compare_may_win(ccl_i_compare_t *c, uint32_t size, uint32_t contender,
+                                   const ccl_schedule_t *schedule, ccl_routes_t *routes,
+                                   ccl_error_t *err) {
+    const size_t at = (size_t)size * c->out->ncontenders + contender;
+    ccl_ctx_t ctx = ccl_i_worker_ctx(c->ctx);
+    ccl_lower_options_t lower = c->options->lower;
+    ccl_sim_options_t sim = c->options->sim;
+    bool near = !(c->hope_s[at] > 0);
+    ctx.runs = c->ready[contender].runs;
+    lower.topo = c->topo;
+    sim.granularity = CCL_GRANULARITY_ALGORITHM;
+    sim.size_bytes = c->options->sizes_bytes[size];
+    sim.give_up_s = c->hope_s[at];
+    sim.trace = NULL;
+    sim.estimate = true;
+    for (uint32_t k = 0; k < CCL_PROTOCOLS && !near; k++) {
+        ccl_protocol_t protocol = ccl_protocol_turn(k);
+        lower.proto = ccl_protocol_name(protocol);
+        if (strcmp(lower.proto, c->options->lower.proto) == 0 ||
+            ccl_i_compare_protocol(c, protocol))
+            CCL_TRY(is_near(&ctx, routes, schedule, &lower, &sim, &near, err));
+    }
+    if (near)
+        return CCL_OK;
+    c->out->cells[at].hopeless = true;
+    return ccl_fail(err, CCL_UNSUPPORTED, "not run: it takes more than %.3g times another's time",
+                    c->options->hope);
+}
+
 bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from) {
     uint32_t nc = c->options->ncontenders;
-    bool first = *from == CCL_NONE, single = c->options->gap > 0 && !first;
+    bool first = *from == CCL_NONE;
+    bool leads = c->options->hope > 0 && *from == 0; /* the first of those for each size */
+    bool single = !first && (c->options->gap > 0 || leads);
     c->ngroup = 0;
     for (uint32_t i = first ? 0 : *from; i < nc && !(single && c->ngroup); i++) {
         *from = i + 1;

@@ -118,8 +118,8 @@ static ccl_status_t run_sides(ccl_i_compare_t *c, uint32_t threads, ccl_error_t 
 }
 
 ccl_status_t ccl_i_compare_ties(ccl_i_compare_t *c, uint32_t threads, ccl_error_t *err) {
-    if (c->out->rank.kind != CCL_RANK_NONE)
-        return CCL_OK; /* their times are not what decides */
+    if (c->out->rank.kind != CCL_RANK_NONE || c->options->hope > 0)
+        return CCL_OK; /* their times are not what decides; some have none */
     for (int winners = 1; winners >= 0; winners--) {
         choose_again(c, winners);
         CCL_TRY(ccl_parallel_for(c->options->ncontenders, threads, ccl_i_compare_prepare, c, err));

@@ -15,7 +15,11 @@
 /* Who takes more than this times the winner's time at every size is not asked again: a failure
    changes times by less, but where somebody cannot run. */
 static const double HOPELESS = 2;
-enum { MANY_RANKS = 32 };
+/* Only the fastest is of use here: whose schedule takes more than this times another's in the plain
+   way is not lowered with care. tests/search/unit_failover.c: who has no hope. */
+static const double HOPE = 1.25;
+/* Runs before the other synthesizers for each size, as it is the fastest most often. */
+static const char *const LEADER = "packing";
 
 typedef struct failover {
     const ccl_ctx_t *ctx;
@@ -23,7 +27,8 @@ typedef struct failover {
     const ccl_collective_t *want;
     const ccl_failover_options_t *options;
     ccl_comparison_t *today; /* on the whole cluster, with its runs */
-    ccl_contender_t *again;  /* who is asked on damaged clusters */
+    ccl_contender_t *all;    /* [ncontenders] who is asked on the whole cluster, the leader first */
+    ccl_contender_t *again;  /* who is asked on damaged clusters, the fastest first */
     uint32_t nagain;
     ccl_content_t *left; /* [ncases] hashes of what is left */
     ccl_failover_t *out;
@@ -89,39 +94,54 @@ static ccl_status_t tell_today(failover_t *f, ccl_error_t *err) {
                : ccl_fail(err, CCL_INFEASIBLE, "no contender could run on the whole cluster");
 }
 
-/* Where rails are whole packing has its trees at once; elsewhere its local search takes minutes on
-   many GPUs. */
-static bool takes_minutes(const failover_t *f, const char *name, ccl_failure_kind_t kind) {
-    return strcmp(name, "packing") == 0 && f->topo->nranks > MANY_RANKS &&
-           kind != CCL_FAILURE_SERVER;
+/* At how many sizes a contender is the fastest. */
+static uint32_t wins_of(const ccl_comparison_t *today, uint32_t contender) {
+    uint32_t wins = 0;
+    for (uint32_t s = 0; s < today->nsizes; s++)
+        wins += today->winner[s] == contender;
+    return wins;
 }
 
-/* Who may be the best after such a failure. */
-static void choose_again(failover_t *f, ccl_failure_kind_t kind) {
+/* May a contender be the best after a failure? Nobody knows of those that ended early. */
+static bool may_be_best(const failover_t *f, uint32_t contender) {
+    const ccl_comparison_t *today = f->today;
+    bool may = f->options->all || contender == today->nccl;
+    for (uint32_t s = 0; s < today->nsizes && !may; s++) {
+        const ccl_compare_cell_t *cells = today->cells + (size_t)s * today->ncontenders;
+        const ccl_compare_cell_t *cell = &cells[contender];
+        uint32_t w = today->winner[s];
+        may = cell->hopeless || (w != CCL_NONE && cell->status == CCL_OK &&
+                                 cell->time_s <= HOPELESS * cells[w].time_s);
+    }
+    return may;
+}
+
+static void choose_again(failover_t *f) {
     const ccl_comparison_t *today = f->today;
     f->nagain = 0;
-    for (uint32_t i = 0; i < today->ncontenders; i++) {
-        bool near = f->options->all || i == today->nccl;
-        for (uint32_t s = 0; s < today->nsizes && !near; s++) {
-            const ccl_compare_cell_t *cells = today->cells + (size_t)s * today->ncontenders;
-            uint32_t w = today->winner[s];
-            near = w != CCL_NONE && cells[i].status == CCL_OK &&
-                   cells[i].time_s <= HOPELESS * cells[w].time_s;
-        }
-        if (near && (f->options->all || !takes_minutes(f, today->names[i], kind)))
-            f->again[f->nagain++] = f->options->compare.contenders[i];
-    }
+    for (uint32_t wins = today->nsizes + 1; wins-- > 0;)
+        for (uint32_t i = 0; i < today->ncontenders; i++)
+            if (wins_of(today, i) == wins && may_be_best(f, i))
+                f->again[f->nagain++] = f->all[i];
 }
 
 static ccl_status_t compare_today(failover_t *f, ccl_error_t *err) {
     ccl_compare_options_t options = f->options->compare;
     part_t part = {.kind = "the whole cluster", .name = "", .total = f->out->ncases + (uint64_t)1};
     ccl_ctx_t ctx = part_ctx(&part, f->ctx);
+    uint32_t n = 0;
+    for (int leads = 1; leads >= 0; leads--)
+        for (uint32_t i = 0; i < options.ncontenders; i++)
+            if ((strcmp(options.contenders[i].name, LEADER) == 0) == (leads == 1))
+                f->all[n++] = options.contenders[i];
+    options.contenders = f->all;
     options.keep = true;
+    options.hope = f->options->all ? 0 : HOPE;
     ccl_status_t status = ccl_compare(&ctx, f->topo, f->want, &options, &f->today, err);
     if (status == CCL_INTERRUPTED)
         return ccl_fail(err, CCL_INTERRUPTED, "no failure is finished");
     CCL_TRY(status);
+    choose_again(f);
     return tell_today(f, err);
 }
 
@@ -314,9 +334,9 @@ static ccl_status_t repair(failover_t *f, uint32_t which, const ccl_topology_t *
                    .done = which + (uint64_t)1,
                    .total = f->out->ncases + (uint64_t)1};
     ccl_ctx_t ctx = part_ctx(&part, f->ctx);
-    choose_again(f, c->failure.kind);
     options.contenders = f->again;
     options.ncontenders = f->nagain;
+    options.hope = f->options->all ? 0 : HOPE;
     options.machine = machine;
     options.keep = true;
     if (left->nranks == f->topo->nranks)
@@ -389,9 +409,11 @@ static ccl_status_t allocate(failover_t *f, ccl_error_t *err) {
     out->sizes_bytes = ccl_arena_alloc(&out->arena, ns, sizeof *out->sizes_bytes);
     out->today = ccl_arena_alloc(&out->arena, ns, sizeof *out->today);
     out->cases = ccl_arena_alloc(&out->arena, out->ncases + (size_t)1, sizeof *out->cases);
+    f->all = calloc(f->options->compare.ncontenders + (size_t)1, sizeof *f->all);
     f->again = calloc(f->options->compare.ncontenders + (size_t)1, sizeof *f->again);
     f->left = calloc(out->ncases + (size_t)1, sizeof *f->left);
-    if (!out->sizes_bytes || !out->today || !out->cases || !f->again || !f->left)
+    if (!out->sizes_bytes || !out->today || !out->cases || !f->all || !f->again ||
+        !f->left)
         return ccl_fail_nomem(err);
     for (uint32_t s = 0; s < ns; s++)
         out->sizes_bytes[s] = f->options->compare.sizes_bytes[s];
@@ -441,6 +463,7 @@ ccl_status_t ccl_failover(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         f.out = NULL;
     }
     ccl_comparison_destroy(f.today);
+    free(f.all);
     free(f.again);
     free(f.left);
     ccl_failover_destroy(f.out);

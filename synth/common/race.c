@@ -172,7 +172,7 @@ static ccl_status_t simulate_all(ccl_i_race_t *race, uint32_t n, uint32_t thread
     uint32_t first = race->lead < n && race->results[race->lead].made ? race->lead : 0;
     race->lead = 0;
     race->alone = CCL_NONE;
-    race->limit_s = race->give_up && race->most_s > 0 ? race->most_s : INFINITY;
+    race->limit_s = race->most_s > 0 ? race->most_s : INFINITY;
     if (race->give_up) {
         race->limit_s = fmin(race->limit_s, race->best.time_s);
         while (first + 1 < n && !race->results[first].made)

@@ -7,6 +7,10 @@
 
 #include "synth/common/plan.h"
 
+/** Races simulate with Simple. Other protocols are at most this much faster: who takes longer than
+    this times ccl_synth_options_t.hope_s has none. */
+#define CCL_I_SYNTH_CARE 2
+
 /** What one worker makes and simulates candidates with; routes and cluster fill as they are used.
  */
 typedef struct ccl_i_racer {
@@ -71,12 +75,12 @@ typedef struct ccl_i_race {
     double size_bytes;
     bool skip_lone; /**< the only one made, with none before, is kept without a simulation */
     /**
-     * What is slower than the best before a round and than candidate `lead` of it (0: the first),
-     * or than `most_s`, is not simulated to its end. Only with `in_turn`, without `time`.
+     * What is slower than the best before a round and than candidate `lead` of it (0: the first)
+     * is not simulated to its end. Only with `in_turn`, without `time`.
      */
     bool give_up;
-    uint32_t lead;   /**< whose simulation comes first; 0 again after the round */
-    double most_s;   /**< 0: no limit */
+    uint32_t lead; /**< whose simulation comes first; 0 again after the round */
+    double most_s; /**< nor is what is slower than this, in any race without `time`; 0: no limit */
     bool times_only; /**< schedules are freed once they are timed */
     double margin;   /**< part by which a later candidate must be faster; 0: any; ties: the first */
 

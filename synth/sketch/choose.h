@@ -65,6 +65,7 @@ typedef struct ccl_i_sketch_race {
     double best_s[3];   /* as ccl_i_sketch_find_best(), before the round */
     double long_within; /* the same of small clusters' long runs */
     double least_slice; /* bytes of the transport that has the smallest */
+    double most_s;      /* a longer time is of no use; INFINITY: any is */
     double keep_s;      /* what a climb compares with; 0: nothing */
 } ccl_i_sketch_race_t;
 

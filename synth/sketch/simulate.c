@@ -51,7 +51,7 @@ static double give_up_s(const ccl_i_sketch_race_t *race, const trial_t *trial) {
     double within = trial->is_long ? race->long_within : race->within;
     double most_s = fmax(within * race->best_s[trial->of], race->keep_s) * (1 + 1e-9);
 
-    most_s = fmin(most_s, trial->below_s);
+    most_s = fmin(fmin(most_s, race->most_s), trial->below_s);
     return isfinite(most_s) ? most_s : 0;
 }
 
@@ -248,6 +248,7 @@ void ccl_i_sketch_race_init(ccl_i_sketch_race_t *race, const ccl_i_sketch_run_t 
         if (!spec->protocol || strcmp(spec->protocol, "Simple") == 0)
             race->least_slice = fmin(race->least_slice, spec->value.slice_bytes);
     }
+    race->most_s = run->most_s > 0 ? run->most_s : INFINITY;
     race->long_within = 1 + run->within;
     race->within = fmax(ccl_i_sketch_policy.fine_within, 1 + run->within);
     race->costs.size_bytes = run->size_bytes;

@@ -270,6 +270,7 @@ typedef struct ccl_i_sketch_run {
     uint32_t most;     /* candidates to simulate */
     bool fine;         /* then the best ones over other numbers of channels */
     uint32_t channels; /* 0: one, or as many as use all NICs, whichever is faster */
+    double most_s;     /* a longer time is of no use; 0: any is */
     double until_s;    /* ccl_now_s() at which no candidate is begun any more; 0: never */
     ccl_sketch_stats_t *stats; /* candidates and those simulated are added */
 } ccl_i_sketch_run_t;

@@ -23,6 +23,7 @@ typedef struct contest {
     const ccl_topology_t *topo;
     ccl_routes_t *routes;
     double size_bytes;
+    double hope_s; /* ccl_synth_options_t.hope_s, INFINITY where it is 0 */
 } contest_t;
 
 static bool has_many_ranks(const contest_t *c) {
@@ -78,7 +79,8 @@ static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
             continue;
-        CCL_TRY(time_plain(c, schedule, simple, proto, care(c) * time_s, &took_s, err));
+        CCL_TRY(time_plain(c, schedule, simple, proto, fmin(care(c) * time_s, c->hope_s), &took_s,
+                           err));
         *out = took_s <= time_s;
         if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
             continue;
@@ -191,18 +193,37 @@ static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *sched
     return status;
 }
 
+/* May the schedule be of use as it is? What does not fit a block per connection may. */
+static ccl_status_t has_hope(const contest_t *c, const ccl_schedule_t *schedule, bool *out,
+                             ccl_error_t *err) {
+    const ccl_way_t simple = ccl_way_choose(NULL, (ccl_way_t){0}, 0);
+    *out = c->hope_s == INFINITY;
+    for (uint32_t k = 0; k < CCL_PROTOCOLS && !*out; k++) {
+        const char *proto = ccl_protocol_name((ccl_protocol_t)k);
+        double took_s;
+        if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
+            continue;
+        CCL_TRY(time_plain(c, schedule, simple, proto, c->hope_s, &took_s, err));
+        *out = !(took_s == INFINITY);
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
                                      const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const ccl_synth_options_t *options, ccl_schedule_t **schedule,
                                      ccl_error_t *err) {
-    through_t best;
-    bool plain = true;
+    through_t best = {NULL, INFINITY};
+    bool plain = true, hope = true;
     ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
     quiet.progress = NULL;
     quiet.log = NULL;
     const contest_t c = {&quiet, topo, routes,
-                         options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES};
-    ccl_status_t status = best_through(&c, *schedule, &best, err);
+                         options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+                         options->hope_s > 0 ? options->hope_s : INFINITY};
+    ccl_status_t status = has_hope(&c, *schedule, &hope, err);
+    if (status == CCL_OK && hope)
+        status = best_through(&c, *schedule, &best, err);
     if (status == CCL_OK && best.schedule)
         status = plain_beats(&c, ops, *schedule, best.time_s, &plain, err);
     if (status == CCL_OK && best.schedule && !plain) {
@@ -284,7 +305,7 @@ ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t
                                  ccl_schedule_t **out, ccl_error_t *err) {
     ccl_ctx_t quiet = asked->ctx ? *asked->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     ccl_synth_options_t small = *asked->options;
-    const contest_t c = {&quiet, asked->topo, asked->routes, asked->options->size_bytes};
+    const contest_t c = {&quiet, asked->topo, asked->routes, asked->options->size_bytes, INFINITY};
     ccl_schedule_t *trees = NULL;
     through_t best;
     double least_s;

@@ -92,6 +92,56 @@ START_TEST(test_runs) {
 }
 END_TEST
 
+/* Who is made for a size and takes much longer than the fastest before it does not run, whatever the
+   threads do; the first of them knows only those that are made for no size. */
+START_TEST(test_no_hope) {
+    static const ccl_contender_t all[] = {{.name = "packing"}, {.name = "ring"}, {.name = "greedy"}},
+                                 two[] = {{.name = "greedy"}, {.name = "packing"}};
+    static const double at[] = {1 << 16, 1 << 24};
+    ccl_topology_t *topo = topology("servers:2 gpus:3 nvswitch=300GB/s,1us nics:3x25GB/s,2us");
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_ctx_t ctx = CCL_CTX_INIT;
+    ccl_collective_t *want;
+    ccl_comparison_t *whole = NULL, *out = NULL;
+    options.contenders = all;
+    options.ncontenders = 3;
+    options.sizes_bytes = at;
+    options.nsizes = 2;
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 6, 1, 0, &want, e));
+    MUST(ccl_compare(&ctx, topo, want, &options, &whole, e));
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        ctx.threads = threads;
+        options.hope = 1e3;
+        MUST(ccl_compare(&ctx, topo, want, &options, &out, e));
+        for (uint32_t i = 0; i < 6; i++) {
+            ck_assert(!out->cells[i].hopeless);
+            ck_assert_double_eq(out->cells[i].time_s, whole->cells[i].time_s);
+        }
+        ccl_comparison_destroy(out);
+        options.hope = 1e-3;
+        MUST(ccl_compare(&ctx, topo, want, &options, &out, e));
+        for (uint32_t i = 0; i < 6; i++) {
+            ck_assert(out->cells[i].hopeless == (i % 3 != 1));
+            ck_assert_int_eq(out->cells[i].status, i % 3 == 1 ? CCL_OK : CCL_UNSUPPORTED);
+        }
+        ck_assert_uint_eq(out->winner[0], 1);
+        ck_assert_ptr_nonnull(strstr(out->why_not[0], "not run: it takes more than 0.001 times"));
+        ccl_comparison_destroy(out);
+    }
+    options.contenders = two;
+    options.ncontenders = 2;
+    MUST(ccl_compare(&ctx, topo, want, &options, &out, e));
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert(out->cells[i].hopeless == (i % 2 == 1));
+    ccl_comparison_destroy(out);
+    options.hope = -1;
+    ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &out, NULL), CCL_ERR_INPUT);
+    ccl_comparison_destroy(whole);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Where one is within the gap of the bound those that come later do not run, and only there. */
 START_TEST(test_gap_ends_races) {
     static const ccl_contender_t contenders[] = {
@@ -445,6 +495,7 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_runs);
+    tcase_add_test(tcase, test_no_hope);
     tcase_add_test(tcase, test_gap_ends_races);
     tcase_add_test(tcase, test_tie);
     tcase_add_test(tcase, test_tie_by_a_slice);

@@ -151,6 +151,38 @@ START_TEST(a_cable_is_a_nic) {
 }
 END_TEST
 
+/* Who has no hope is left out, and no plan is slower for that: packing leads, the others win where
+   they can. */
+START_TEST(no_plan_is_lost) {
+    static const ccl_contender_t four[] = {
+        {.name = "ring"}, {.name = "greedy"}, {.name = "packing"}, {.name = "sketch"}};
+    ccl_topology_t *topo =
+        topology("servers:3 gpus:2 nvswitch=450GB/s,1us nics:2x50GB/s,2us model=H100");
+    ccl_failover_options_t o = options_of();
+    bool other = false;
+    o.compare.contenders = four;
+    o.compare.ncontenders = CCL_ARRAY_LEN(four);
+    o.kinds = 1U << CCL_FAILURE_NIC | 1U << CCL_FAILURE_SERVER;
+    ccl_failover_t *f = plans_of(topo, CCL_ALLREDUCE, &o, 0);
+    o.all = false;
+    ccl_failover_t *g = plans_of(topo, CCL_ALLREDUCE, &o, 3);
+    ck_assert_uint_eq(f->ncases, 2);
+    for (uint32_t s = 0; s < f->nsizes; s++) {
+        ck_assert_double_eq(g->today[s].time_s, f->today[s].time_s);
+        other |= strcmp(f->today[s].winner, "packing") != 0;
+        for (uint32_t i = 0; i < f->ncases; i++) {
+            const ccl_failover_plan_t *p = &f->cases[i].plans[s];
+            ck_assert_double_eq(g->cases[i].plans[s].best_s, p->best_s);
+            other |= strcmp(p->best, "packing") != 0;
+        }
+    }
+    ck_assert(other);
+    ccl_failover_destroy(f);
+    ccl_failover_destroy(g);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 static ccl_failover_t *of_kind(ccl_topology_t *topo, ccl_collective_kind_t kind, unsigned kinds) {
     ccl_failover_options_t o = options_of();
     o.kinds = kinds;
@@ -259,5 +291,5 @@ START_TEST(programs_and_interruption) {
 }
 END_TEST
 
-RUN_TESTS(classes_have_the_same_plans, staying_is_a_run, a_cable_is_a_nic, what_cannot_be,
-          nccl_stays, programs_and_interruption)
+RUN_TESTS(classes_have_the_same_plans, staying_is_a_run, a_cable_is_a_nic, no_plan_is_lost,
+          what_cannot_be, nccl_stays, programs_and_interruption)
