@@ -354,8 +354,8 @@ static ccl_status_t check_options(const ccl_topology_t *topo, const ccl_collecti
         return ccl_fail(err, CCL_ERR_INPUT, "hope must be 0 or more");
     if (o->hope > 0 && (o->notebook || o->rank.kind != CCL_RANK_NONE))
         return ccl_fail(err, CCL_ERR_INPUT,
-                        "who has hope goes by times on the cluster as drawn: not with a notebook or "
-                        "a rank over samples");
+                        "hope goes by times on the cluster as drawn: not with a notebook or a "
+                        "rank over samples");
     if (o->keep && o->notebook)
         return ccl_fail(err, CCL_ERR_INPUT, "runs of a notebook are not at hand to be kept");
     if (o->rank.kind != CCL_RANK_NONE && !o->draws)
@@ -392,7 +392,8 @@ static ccl_status_t compare_init(ccl_i_compare_t *c, uint32_t threads) {
     c->ended = calloc(threads, sizeof *c->ended);
     c->lock = ccl_lock_create();
     if (!c->group || !c->running || !c->ended || !c->out || !c->ready || !c->routes ||
-        !c->cell_why || !c->known || !c->for_protocol || !c->again || !c->best_of || !c->hope_s || !c->lock)
+        !c->cell_why || !c->known || !c->for_protocol || !c->again || !c->best_of || !c->hope_s ||
+        !c->lock)
         return CCL_ERR_NOMEM;
     for (uint32_t w = 0; w < 2 * threads; w++)
         atomic_init(&c->running[w], CCL_NONE);

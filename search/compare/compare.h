@@ -53,10 +53,10 @@ typedef struct ccl_compare_options {
                      (ccl_synth_ops_t.by_size) run one after the other, in the order given, and
                      those that come later do not run there; 0: all run everywhere */
     double hope; /**< more than 0: where a schedule made for a size takes more than this times the
-                      fastest before it, in the plain way of lowering with any protocol, it does not
-                      run. Synthesizers that make none for a size come first, then the first of the
-                      others in the order given, then the rest. Nobody looks for ties then; not with a
-                      notebook; 0: all run */
+                      fastest before it, in the plain way of lowering with any protocol, it does
+                      not run. Synthesizers that make none for a size come first, then the first of
+                      the others in the order given, then the rest. Nobody looks for ties then; not
+                      with a notebook; 0: all run */
 } ccl_compare_options_t;
 /** The defaults. */
 #define CCL_COMPARE_OPTIONS_INIT                                                                   \

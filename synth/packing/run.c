@@ -374,20 +374,17 @@ static ccl_status_t time_of(run_t *r, bool by_load, uint32_t cuts, double *time_
     return CCL_OK;
 }
 
-/* Trees cut further and further, as long as that is not much worse; of trees that are behind what
-   was made before, as long as it is no worse. */
+/* Trees cut further and further, as long as that is not much worse. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
     double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
-    double beat_s = r->packed->beat_s > 0 ? r->packed->beat_s : INFINITY;
     bool only = r->in_chunks;
     uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
     ccl_status_t status = CCL_OK;
     last_t last = {0};
     r->in_chunks = chunks;
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
-           bytes / cuts >= POLICY.cut_bytes &&
-           time_s <= (best_s > beat_s ? best_s : POLICY.worse * best_s);
+           bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
         status = time_of(r, by_load, cuts, &time_s, err);
         if (status != CCL_OK)
