@@ -143,6 +143,27 @@ START_TEST(test_no_hope) {
 }
 END_TEST
 
+/* What has no hope as it is is not tried through switches. */
+START_TEST(test_no_hope_through_switches) {
+    ccl_topology_t *topo = topology("dgx-h100");
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_routes_t *routes = ccl_routes_create(topo);
+    ccl_collective_t *want;
+    options.size_bytes = 1 << 26;
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 8, 1, 0, &want, e));
+    for (int hope = 0; hope < 2; hope++) {
+        ccl_schedule_t *made = NULL;
+        options.hope_s = hope ? 1e-6 : 0;
+        MUST(ccl_synthesize(NULL, "packing", topo, routes, want, &options, &made, e));
+        ck_assert((strstr(made->origin, "through switches") != NULL) == (hope == 0));
+        ccl_schedule_destroy(made);
+    }
+    ccl_collective_destroy(want);
+    ccl_routes_destroy(routes);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Where one is within the gap of the bound those that come later do not run, and only there. */
 START_TEST(test_gap_ends_races) {
     static const ccl_contender_t contenders[] = {
@@ -497,6 +518,7 @@ int main(void) {
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_runs);
     tcase_add_test(tcase, test_no_hope);
+    tcase_add_test(tcase, test_no_hope_through_switches);
     tcase_add_test(tcase, test_gap_ends_races);
     tcase_add_test(tcase, test_tie);
     tcase_add_test(tcase, test_tie_by_a_slice);
