@@ -8,13 +8,6 @@ static const ccl_peer_group_t *group_of(const ccl_i_switching_t *w, uint32_t end
     return &w->schedule->groups[end & ~CCL_PEER_GROUP];
 }
 
-static int by_place(const void *a, const void *b) {
-    const ccl_i_swop_t *x = a, *y = b;
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
-}
-
 /** Connections, to count a step's transfers on each. */
 typedef struct seen {
     uint32_t src, dst, channel, step, count;
@@ -42,8 +35,7 @@ static void add_op(ccl_i_switching_t *w, uint64_t group, uint32_t transfer, uint
                                      .transfer = transfer,
                                      .peer = peer,
                                      .sends = sends,
-                                     .shared = shared,
-                                     .order = w->nops};
+                                     .shared = shared};
     w->nops++;
 }
 
@@ -83,6 +75,19 @@ static ccl_status_t check_steps(const ccl_i_switching_t *w, ccl_error_t *err) {
     return CCL_OK;
 }
 
+/* In their total order: by place, of one place as they were made. */
+static void put_in_order(ccl_i_switching_t *w, ccl_i_swop_t *sorted, uint64_t *keys,
+                         uint32_t *tmp) {
+    for (uint32_t i = 0; i < w->nops; i++) {
+        w->history[i] = i;
+        keys[i] = w->ops[i].place;
+    }
+    ccl_i_radix_sort(keys, w->history, keys + w->nops, tmp, w->nops);
+    for (uint32_t i = 0; i < w->nops; i++)
+        sorted[i] = w->ops[w->history[i]];
+    w->ops = sorted;
+}
+
 ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err) {
     const ccl_schedule_t *s = w->schedule;
     size_t nops = 0, nslots = 64;
@@ -100,18 +105,20 @@ ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err) {
     seen_t *seen = calloc(nslots, sizeof *seen);
     uint64_t *keys = malloc((2 * nops + 1) * sizeof *keys);
     uint32_t *tmp = malloc((nops + 1) * sizeof *tmp);
-    w->ops = ccl_arena_alloc(&w->arena, nops + 1, sizeof *w->ops);
+    ccl_i_swop_t *made = malloc((nops + 1) * sizeof *made);
+    ccl_i_swop_t *sorted = ccl_arena_alloc(&w->arena, nops + 1, sizeof *sorted);
     w->history = ccl_arena_alloc(&w->arena, nops + 1, sizeof *w->history);
     ccl_status_t status = CCL_OK;
-    if (!seen || !keys || !tmp || !w->ops || !w->history) {
+    if (!seen || !keys || !tmp || !made || !sorted || !w->history) {
         status = ccl_fail_nomem(err);
         goto end;
     }
+    w->ops = made;
     for (uint32_t i = 0; i < s->ntransfers; i++)
         add_transfer(w, i, number_in_step(seen, nslots, &s->transfers[i]));
-    qsort(w->ops, w->nops, sizeof *w->ops, by_place);
+    put_in_order(w, sorted, keys, tmp);
     for (uint32_t i = 0; i < w->nops; i++) {
-        w->ops[i].order = w->history[i] = i;
+        w->history[i] = i;
         keys[i] = (uint64_t)w->ops[i].rank << 32 | s->transfers[w->ops[i].transfer].chunk;
     }
     ccl_i_radix_sort(keys, w->history, keys + nops, tmp, nops);
@@ -120,6 +127,7 @@ end:
     free(seen);
     free(keys);
     free(tmp);
+    free(made);
     return status;
 }
 

@@ -157,60 +157,60 @@ static void thin_deps(blocks_t *b) {
     }
 }
 
-/** A message: items that send and receive it. */
-typedef struct message {
-    uint64_t fifo, channel; /* source and destination; channel and kind */
-    uint32_t send, recv;
-} message_t;
+/** Messages: items that send and receive them, sorted by FIFO, then as they are sent. */
+typedef struct messages {
+    uint64_t *sent; /* [2 n] FIFO and the item that sends; the second half is of the sort */
+    uint32_t *recv; /* [2 n] */
+    uint32_t *single;
+    ccl_i_numbering_t fifos;
+} messages_t;
 
-static int by_fifo(const void *a, const void *b) {
-    const message_t *x = a, *y = b;
-    if (x->fifo != y->fifo)
-        return x->fifo < y->fifo ? -1 : 1;
-    if (x->channel != y->channel)
-        return x->channel < y->channel ? -1 : 1;
-    return (x->send > y->send) - (x->send < y->send);
-}
-
-/** Every message of every FIFO, by FIFO, as they are sent. */
-static size_t find_messages(const ccl_i_switching_t *w, message_t *out, uint32_t *single) {
+/** Every message of every FIFO; which FIFO comes first does not matter. */
+static bool find_messages(const ccl_i_switching_t *w, messages_t *m, size_t *n_out) {
+    const uint64_t nranks = w->coll->nranks;
     size_t n = 0;
     for (uint32_t i = 0; i < w->nops; i++) /* a plain transfer's receive comes behind its send */
         if (!w->ops[i].shared)
-            single[w->ops[i].transfer] = i;
+            m->single[w->ops[i].transfer] = i;
     for (uint32_t i = 0; i < w->nops; i++) {
-        uint32_t other = single[w->ops[i].transfer];
+        uint32_t other = m->single[w->ops[i].transfer], fifo;
         if (i == other)
             continue;
         const ccl_i_swop_t *s = &w->ops[w->ops[i].sends ? i : other];
         const ccl_i_swop_t *r = &w->ops[w->ops[i].sends ? other : i];
         uint32_t kind = !w->ops[i].shared ? 0 : w->ops[i].sends ? 1 : 2;
-        out[n++] =
-            (message_t){(uint64_t)s->rank << 32 | r->rank,
-                        (uint64_t)ccl_i_swop_transfer(w, i)->channel << 2 | kind, s->item, r->item};
+        uint32_t channel = ccl_i_swop_transfer(w, i)->channel << 2 | kind;
+        uint64_t pair = s->rank * nranks + r->rank;
+        if (!ccl_i_numbering_add(&m->fifos, pair << 32 | channel, &fifo))
+            return false;
+        m->sent[n] = (uint64_t)fifo << 32 | s->item;
+        m->recv[n++] = r->item;
     }
-    qsort(out, n, sizeof *out, by_fifo);
-    return n;
+    ccl_i_radix_sort(m->sent, m->recv, m->sent + n, m->recv + n, n);
+    *n_out = n;
+    return true;
 }
 
 ccl_status_t ccl_i_switch_flows(const ccl_i_switching_t *w, uint32_t slots, bool *out,
                                 ccl_error_t *err) {
-    message_t *m = malloc((w->nops + (size_t)1) * sizeof *m);
-    uint32_t *single = calloc(w->schedule->ntransfers + (size_t)1, sizeof *single);
-    ccl_status_t status = m && single ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK) {
-        size_t n = find_messages(w, m, single);
-        *out = true;
-        for (size_t i = 1; i < n; i++) {
-            const message_t *a = &m[i - 1], *b = &m[i], *c = i >= slots ? &m[i - slots] : NULL;
-            bool one = a->fifo == b->fifo && a->channel == b->channel;
-            *out = *out && (!one || a->recv < b->recv);
-            if (c && c->fifo == b->fifo && c->channel == b->channel)
-                *out = *out && c->recv < b->send;
-        }
+    messages_t m = {.sent = malloc((w->nops + (size_t)1) * 2 * sizeof *m.sent),
+                    .recv = malloc((w->nops + (size_t)1) * 2 * sizeof *m.recv),
+                    .single = calloc(w->schedule->ntransfers + (size_t)1, sizeof *m.single)};
+    size_t n = 0;
+    ccl_status_t status = m.sent && m.recv && m.single && find_messages(w, &m, &n)
+                              ? CCL_OK
+                              : ccl_fail_nomem(err);
+    *out = true;
+    for (size_t i = 1; i < n && *out; i++) {
+        if (m.sent[i] >> 32 == m.sent[i - 1] >> 32)
+            *out = m.recv[i - 1] < m.recv[i];
+        if (i >= slots && m.sent[i] >> 32 == m.sent[i - slots] >> 32)
+            *out = *out && m.recv[i - slots] < (uint32_t)m.sent[i];
     }
-    free(m);
-    free(single);
+    free(m.sent);
+    free(m.recv);
+    free(m.single);
+    ccl_i_numbering_fini(&m.fifos);
     return status;
 }
 

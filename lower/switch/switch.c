@@ -20,20 +20,17 @@ static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_optio
     return CCL_OK;
 }
 
-/** @param out  NULL where these forwards could stop the program. */
-static ccl_status_t lower_with(const ccl_schedule_t *schedule, const ccl_lower_options_t *options,
+/** @param ops  operations and their order; the items that they become are of this call.
+    @param out  NULL where these forwards could stop the program. */
+static ccl_status_t lower_with(const ccl_i_switching_t *ops, const ccl_lower_options_t *options,
                                ccl_i_forward_t forward, ccl_program_t **out, ccl_error_t *err) {
-    ccl_i_switching_t w = {.schedule = schedule, .coll = schedule->coll, .forward = forward};
+    ccl_i_switching_t w = *ops;
     bool flows = false;
-    ccl_collective_kind_t kind = schedule->coll->kind;
     *out = NULL;
-    w.in_place = !options->out_of_place && kind != CCL_ALLTOALL && kind != CCL_SENDRECV &&
-                 kind != CCL_CUSTOM;
+    w.forward = forward;
     ccl_arena_init(&w.arena);
     w.scratch_len = ccl_arena_alloc(&w.arena, w.coll->nranks + (size_t)1, sizeof *w.scratch_len);
     ccl_status_t status = w.scratch_len ? CCL_OK : ccl_fail_nomem(err);
-    if (status == CCL_OK)
-        status = ccl_i_switch_ops(&w, err);
     if (status == CCL_OK)
         status = ccl_i_switch_items(&w, err);
     if (status == CCL_OK)
@@ -73,9 +70,17 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
                                 ccl_error_t *err) {
     static const ccl_i_forward_t ways[] = {CCL_I_FORWARD_PULLS, CCL_I_FORWARD_ALL,
                                            CCL_I_FORWARD_NONE};
+    ccl_collective_kind_t kind = schedule->coll->kind;
+    ccl_i_switching_t ops = {.schedule = schedule,
+                             .coll = schedule->coll,
+                             .in_place = !options->out_of_place && kind != CCL_ALLTOALL &&
+                                         kind != CCL_SENDRECV && kind != CCL_CUSTOM};
     ccl_program_t *best = NULL;
     double best_s = INFINITY; /* INFINITY: not known, as nothing else was made */
+    ccl_arena_init(&ops.arena);
     ccl_status_t status = check_options(schedule, options, err);
+    if (status == CCL_OK)
+        status = ccl_i_switch_ops(&ops, err);
     for (unsigned i = 0; i < CCL_ARRAY_LEN(ways) && status == CCL_OK; i++) {
         ccl_program_t *made = NULL;
         double time_s = INFINITY;
@@ -83,7 +88,7 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
             continue;
         if (best && (!options->topo || ways[i] == CCL_I_FORWARD_NONE))
             break; /* apart is slower, but always possible */
-        status = lower_with(schedule, options, ways[i], &made, err);
+        status = lower_with(&ops, options, ways[i], &made, err);
         bool fresh = made && (!best || !ccl_program_equal(made, best));
         if (status == CCL_OK && fresh && best)
             status = time_of(ctx, options, best, &best_s, err);
@@ -96,6 +101,7 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
         } else
             ccl_program_destroy(made);
     }
+    ccl_arena_fini(&ops.arena);
     if (status == CCL_OK && !best)
         status = ccl_fail(err, CCL_UNSUPPORTED,
                           "lowering: the transfers of schedule %.80s cross on their connections",
