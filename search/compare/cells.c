@@ -381,7 +381,7 @@ ccl_status_t ccl_i_compare_lower(ccl_i_compare_t *c, uint32_t size, uint32_t con
         CCL_TRY(synthesize_at(c, &ctx, routes, contender, size, &r->at[size], err));
     as.schedule = own ? r->at[size] : r->schedule;
     ccl_status_t status = CCL_OK;
-    if (r->by_size && !as.proto) /* else it has a time */
+    if (!as.proto) /* else it has a time */
         status = ccl_i_compare_may_win(c, size, contender, as.schedule, routes, err);
     if (status == CCL_OK)
         status = lower_at(c, size, contender, routes, as, out, err);

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Larger messages are the fastest with Simple. */
+static const double LINES_BYTES = 0x1p26;
+
 static bool is_proven(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     if (contender == CCL_NONE || !c->bound_s || !(c->bound_s[size] > 0))
         return false;
@@ -107,18 +110,20 @@ ccl_status_t ccl_i_compare_may_win(ccl_i_compare_t *c, uint32_t size, uint32_t c
     ccl_lower_options_t lower = c->options->lower;
     ccl_sim_options_t sim = c->options->sim;
     bool near = !(c->hope_s[at] > 0);
+    bool groups = schedule->ngroups > 0; /* then there is no other way, and no other protocol */
+    bool lines = !groups && c->options->sizes_bytes[size] <= LINES_BYTES;
     ctx.runs = c->ready[contender].runs;
     lower.topo = c->topo;
     sim.granularity = CCL_GRANULARITY_ALGORITHM;
     sim.size_bytes = c->options->sizes_bytes[size];
-    sim.give_up_s = c->hope_s[at];
+    sim.give_up_s = groups ? c->hope_s[at] / c->options->hope : c->hope_s[at];
     sim.trace = NULL;
     sim.estimate = true;
     for (uint32_t k = 0; k < CCL_PROTOCOLS && !near; k++) {
         ccl_protocol_t protocol = ccl_protocol_turn(k);
         lower.proto = ccl_protocol_name(protocol);
         if (strcmp(lower.proto, c->options->lower.proto) == 0 ||
-            ccl_i_compare_protocol(c, protocol))
+            (ccl_i_compare_protocol(c, protocol) && lines))
             CCL_TRY(is_near(&ctx, routes, schedule, &lower, &sim, &near, err));
     }
     if (near)
@@ -128,15 +133,21 @@ ccl_status_t ccl_i_compare_may_win(ccl_i_compare_t *c, uint32_t size, uint32_t c
                     c->options->hope);
 }
 
+/* What takes long: those for each size and, where some may have no hope, lowering in HPDS order. */
+static bool is_late(const ccl_i_compare_t *c, uint32_t i) {
+    return ccl_i_compare_by_size(c, i) ||
+           (c->options->hope > 0 && ccl_i_compare_way(c, i).order == CCL_ORDER_HPDS);
+}
+
 bool ccl_i_compare_next(ccl_i_compare_t *c, uint32_t *from) {
     uint32_t nc = c->options->ncontenders;
     bool first = *from == CCL_NONE;
-    bool leads = c->options->hope > 0 && *from == 0; /* the first of those for each size */
+    bool leads = c->options->hope > 0 && *from == 0; /* the first of those that are late */
     bool single = !first && (c->options->gap > 0 || leads);
     c->ngroup = 0;
     for (uint32_t i = first ? 0 : *from; i < nc && !(single && c->ngroup); i++) {
         *from = i + 1;
-        if (ccl_i_compare_by_size(c, i) != first)
+        if (is_late(c, i) != first)
             c->group[c->ngroup++] = i;
     }
     if (first)

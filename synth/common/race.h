@@ -7,9 +7,14 @@
 
 #include "synth/common/plan.h"
 
-/** Races simulate with Simple. Other protocols are at most this much faster: who takes longer than
-    this times ccl_synth_options_t.hope_s has none. */
+/** Up to this size protocols beside Simple may be faster, and at most CCL_I_SYNTH_CARE times. */
+#define CCL_I_SYNTH_LINES_BYTES 0x1p26
 #define CCL_I_SYNTH_CARE 2
+/** Who takes longer than this with Simple is of no use (ccl_synth_options_t.hope_s); 0: any is. */
+static inline double ccl_i_synth_most_s(const ccl_synth_options_t *options) {
+    bool simple = options->size_bytes > CCL_I_SYNTH_LINES_BYTES;
+    return (simple ? 1 : CCL_I_SYNTH_CARE) * options->hope_s;
+}
 
 /** What one worker makes and simulates candidates with; routes and cluster fill as they are used.
  */

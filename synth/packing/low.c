@@ -14,11 +14,12 @@ typedef struct policy {
     double near;         /* times the bound: others are not looked for */
     double near_limited; /* the same where thread blocks are few */
     double near_even;    /* and all roots have a part each */
+    double level;        /* times the bound, in load, there: deeper trees are not looked for */
     double lead;         /* then: times others, which programs gain more from later, at most */
 } policy_t;
 
 static const policy_t POLICY = {
-    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015, .lead = 1.002};
+    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015, .level = 1.05, .lead = 1.002};
 
 typedef ccl_i_packing_t packing_t;
 typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, ccl_error_t *err);
@@ -100,6 +101,7 @@ static ccl_status_t run_parts(packing_t *p, double bound_s, const ccl_synth_opti
     ccl_status_t status = CCL_OK;
     if (limited || !low.even)
         status = run_if_faster(&low, options, out, time_out, &ran, err);
+    p->level = ran && limited && ccl_i_pack_seconds(&low) <= bound_s * POLICY.level;
     low_fini(&low);
     if (!ran)
         return status;

@@ -23,6 +23,11 @@ enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
  * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
 
+/* Where slower schedules than another's are of no use, on more GPUs than QUICK_RANKS low trees are
+ * all for messages of less than QUICK_BYTES: a search takes many seconds, and latency decides. */
+#define QUICK_BYTES 0x1p25
+enum { QUICK_RANKS = 32 };
+
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     switch (want->kind) {
     case CCL_ALLGATHER:
@@ -453,7 +458,8 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
     return CCL_OK;
 }
 
-/* Along rails first: low trees over few connections; others where these leave something to gain. */
+/* Along rails first: low trees over few connections; others where these leave something to gain.
+   Where parts of shards load links evenly that is too little for deeper trees. */
 static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, ccl_schedule_t **out,
                              ccl_error_t *err) {
     ccl_schedule_t *made = NULL;
@@ -461,12 +467,14 @@ static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, c
     bool enough = false, contended = false;
     ccl_status_t status = CCL_OK;
     bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
+    bool quick =
+        options->hope_s > 0 && p->n > QUICK_RANKS && options->size_bytes < QUICK_BYTES;
     for (uint32_t l = 0; l < p->c->topo->nlinks; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
     if (!rooted && !contended && p->cluster->nservers > 1 && options->size_bytes > 0 &&
         !options->chunks && !options->part)
         status = ccl_i_pack_along_rails(p, options, &made, &time_s, &enough, err);
-    if (status == CCL_OK && (!made || !enough))
+    if (status == CCL_OK && (!made || (!enough && !p->level && !quick)))
         status = run_anywhere(p, options, time_s, &made, err);
     if (status == CCL_OK)
         *out = made;

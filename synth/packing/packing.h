@@ -258,6 +258,7 @@ typedef struct ccl_i_packing {
     uint32_t nparts; /* parts of a root at most, which go the same way; 0: trees find their own */
     bool even;       /* all that are roots are so of as much */
     double beat_s;   /* what a schedule takes that was made before; 0: there is none */
+    bool level;      /* and it loads links nearly as little as can be */
 } ccl_i_packing_t;
 /**
  * Take the switches out of a capacity graph: what enters one and what leaves it become direct

@@ -27,6 +27,7 @@ typedef struct policy {
     double piece_bytes; /* no smaller pieces where they are not simulated */
     double same;        /* share of the time by which chunks and pieces that are alike differ */
     double near;        /* times what the trees need of links: no chunks after pieces */
+    double gain;        /* times other connections that are tried as well, of trees behind others */
     double worse;       /* times the best: cuts end with one that is slower than that: half as long
                            chunks may be worse, and quarters better */
 } policy_t;
@@ -45,6 +46,7 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .most = 9,
                                 .alike = 1e-6,
                                 .cut_bytes = 8192,
+                                .gain = 0.99,
                                 .worse = 1.1};
 
 /* One way of making the schedule. */
@@ -374,7 +376,13 @@ static ccl_status_t time_of(run_t *r, bool by_load, uint32_t cuts, double *time_
     return CCL_OK;
 }
 
-/* Trees cut further and further, as long as that is not much worse. */
+/* Nothing yet is faster than what was made before. */
+static bool is_behind(const run_t *r) {
+    return r->packed->beat_s > 0 && !(r->race.best.time_s < r->packed->beat_s);
+}
+
+/* Trees cut further and further, as long as that is not much worse; of those that are behind, as
+   long as it is faster. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
     double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
@@ -384,8 +392,10 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     last_t last = {0};
     r->in_chunks = chunks;
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
-           bytes / cuts >= POLICY.cut_bytes && time_s <= POLICY.worse * best_s;
+           bytes / cuts >= POLICY.cut_bytes &&
+           time_s <= (is_behind(r) ? 1 : POLICY.worse) * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
+        r->race.most_s = is_behind(r) ? best_s * (1 + POLICY.alike) : 0;
         status = time_of(r, by_load, cuts, &time_s, err);
         if (status != CCL_OK)
             break;
@@ -395,6 +405,7 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     if (status == CCL_OK && r->cheap && !chunks && last.pieces[1] == POLICY.pieces)
         status = refine(r, by_load, transfers, &last, err);
     r->in_chunks = only;
+    r->race.most_s = 0;
     return status;
 }
 
@@ -426,28 +437,34 @@ static ccl_status_t chunks_as_pieces(run_t *r, bool by_load, uint64_t transfers,
     return status;
 }
 
+/* That many pieces, as far as it is not much slower than others. @param log  logarithm */
+static ccl_status_t try_pieces(run_t *r, uint32_t log, ccl_error_t *err) {
+    r->race.most_s = r->race.begun ? POLICY.worse * r->race.best.time_s : 0;
+    return try_cuts(r, false, 1u << log, &r->tried_s[r->order][log], err);
+}
+
 /* Parts in more and more pieces as long as that is faster, of many much faster; else in fewer and
- * fewer. @param best_out  logarithm of the best. */
-static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t *best_out,
+ * fewer. @param first  logarithm of the pieces to begin with; best_out: of the best */
+static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t first, uint32_t *best_out,
                                 ccl_error_t *err) {
     double *tried_s = r->tried_s[r->order];
-    uint32_t first = POLICY.first - (r->order == IN_TURN), log = first;
+    uint32_t log = first;
     *best_out = first;
-    CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+    CCL_TRY(try_pieces(r, log, err));
     if (r->order == BY_RAIL &&
         fabs(tried_s[log] - r->tried_s[BY_RANK][log]) <= POLICY.alike * tried_s[log])
         return CCL_OK; /* no two of a rail share a connection */
     for (double gain = 1; log < POLICY.most && gain > 0 &&
                           (double)(transfers * r->cuts << (log + 1)) <= POLICY.work;) {
         log++;
-        CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+        CCL_TRY(try_pieces(r, log, err));
         *best_out = tried_s[log] < tried_s[*best_out] ? log : *best_out;
         gain = tried_s[log - 1] - tried_s[log];
         gain -= 1u << log >= POLICY.pieces ? POLICY.promise * tried_s[log] : 0;
     }
     for (log = first; *best_out == log && log > POLICY.least;) {
         log--;
-        CCL_TRY(try_cuts(r, false, 1u << log, &tried_s[log], err));
+        CCL_TRY(try_pieces(r, log, err));
         *best_out = tried_s[log] < tried_s[log + 1] ? log : *best_out;
     }
     return CCL_OK;
@@ -467,7 +484,11 @@ static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t
     r->made = NULL;
     memset(r->tried_s, 0, sizeof r->tried_s);
     for (r->order = BY_RANK; r->order < NORDERS; r->order++) {
-        CCL_TRY(climb_parts(r, transfers, &best[r->order], err));
+        uint32_t first = POLICY.first;
+        if (r->order != BY_RANK && best[BY_RANK] < first)
+            first = best[BY_RANK];
+        first -= r->order == IN_TURN && first > POLICY.least;
+        CCL_TRY(climb_parts(r, transfers, first, &best[r->order], err));
         if (r->tried_s[r->order][best[r->order]] < r->tried_s[order][best[order]])
             order = r->order;
     }
@@ -477,6 +498,7 @@ static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t
     bool more = tried_s[log + 1] > 0 && tried_s[log + 1] < tried_s[log - 1];
     if (tried_s[log - 1] > 0 && log < POLICY.most)
         CCL_TRY(try_cuts(r, false, 3u << (more ? log - 1 : log - 2), &time_s, err));
+    r->race.most_s = 0;
     return ccl_i_race_take(&r->race, out, err);
 }
 
@@ -508,12 +530,14 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
     for (int by_load = 0; by_load < 2; by_load++) {
         if (!(whole_s[by_load] <= POLICY.worse * least_s))
             continue;
+        if (by_load == 1 && is_behind(r) && !(whole_s[1] < POLICY.gain * whole_s[0]))
+            continue;
         memset(r->tried_s, 0, sizeof r->tried_s);
         /* Pieces cost no transfers. Chunks take turns where trees share connections or blocks. */
         if (!r->in_chunks)
             CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], err));
-        bool late = r->packed->beat_s > 0 && r->race.best.time_s > POLICY.worse * r->packed->beat_s;
-        bool more = r->in_chunks || (r->race.best.time_s > POLICY.near * trees_s && !late);
+        bool more =
+            r->in_chunks || (r->race.best.time_s > POLICY.near * trees_s && !is_behind(r));
         bool alike = false;
         if (more && !r->in_chunks)
             CCL_TRY(chunks_as_pieces(r, by_load == 1, transfers, &alike, err));

@@ -1,5 +1,5 @@
 /* Whether schedules through switches are faster than others. */
-#include "synth/common/plan.h"
+#include "synth/common/race.h"
 #include "synth/switch/through.h"
 
 #include <math.h>
@@ -35,6 +35,13 @@ static bool has_many_ranks(const contest_t *c) {
  */
 static double care(const contest_t *c) {
     return has_many_ranks(c) ? 2 : 3;
+}
+
+/* Where slower schedules than another's are of no use it is Simple that decides on large ones. */
+static bool can_decide(const contest_t *c, uint32_t protocol) {
+    bool large = c->hope_s < INFINITY && c->size_bytes > CCL_I_SYNTH_LINES_BYTES;
+    return protocol == 0 ||
+           (!large && ccl_model_has_protocol(c->topo, ccl_protocol_name((ccl_protocol_t)protocol)));
 }
 
 /* INFINITY: not below `beat_s`; NAN: it does not fit. */
@@ -77,7 +84,7 @@ static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
     CCL_TRY(least_time(c, schedule, &least_s, err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS && least_s < time_s && !*out; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
-        if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
+        if (!can_decide(c, k))
             continue;
         CCL_TRY(time_plain(c, schedule, simple, proto, fmin(care(c) * time_s, c->hope_s), &took_s,
                            err));
@@ -201,7 +208,7 @@ static ccl_status_t has_hope(const contest_t *c, const ccl_schedule_t *schedule,
     for (uint32_t k = 0; k < CCL_PROTOCOLS && !*out; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         double took_s;
-        if (k > 0 && !ccl_model_has_protocol(c->topo, proto))
+        if (!can_decide(c, k))
             continue;
         CCL_TRY(time_plain(c, schedule, simple, proto, c->hope_s, &took_s, err));
         *out = !(took_s == INFINITY);

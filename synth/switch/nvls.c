@@ -257,11 +257,13 @@ static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_
                          .user = &f,
                          .size_bytes =
                              options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+                         .most_s = options->hope_s, /* there is Simple alone */
                          .skip_lone = true};
     ccl_i_switch_how_t best = f.how[0];
     ccl_status_t status =
         enough ? race_ways(&f, &race, cluster.nservers == 1, &best, err) : ccl_fail_nomem(err);
-    if (status == CCL_OK && race.best.schedule && f.n > 1) {
+    bool hope = !(options->hope_s > 0) || race.best.time_s < INFINITY;
+    if (status == CCL_OK && race.best.schedule && f.n > 1 && hope) {
         add_cuts(&f, &cluster, options, best);
         if (f.n > 0)
             status = ccl_i_race_run(&race, f.n, err);

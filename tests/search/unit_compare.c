@@ -143,6 +143,67 @@ START_TEST(test_no_hope) {
 }
 END_TEST
 
+/* Lowering in HPDS order comes late, too. Large messages go with Simple: the look at the whole is
+   one simulation, and of small ones one for each protocol. */
+START_TEST(test_no_hope_of_careful_lowering) {
+    static const ccl_way_t careful = {CCL_ORDER_HPDS, CCL_ALLOCATE_CONNECTION,
+                                      CCL_GRANULARITY_ALGORITHM};
+    ccl_contender_t contenders[] = {{.name = "tree"}, {.name = "own", .way = &careful}};
+    ccl_topology_t *topo =
+        topology("servers:2 gpus:4 nvswitch=450GB/s,1us nics:4x50GB/s,2us model=H100");
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_collective_t *want;
+    ccl_schedule_t *ring = NULL;
+    uint64_t runs[2];
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 8, 1, 0, &want, e));
+    MUST(ccl_synthesize(NULL, "ring", topo, NULL, want, NULL, &ring, e));
+    contenders[1].schedule = ring;
+    options.contenders = contenders;
+    options.ncontenders = 2;
+    options.nsizes = 1;
+    options.protocols = true;
+    options.hope = 1e-3;
+    for (int large = 0; large < 2; large++) {
+        const double bytes = large ? 0x1p27 : 0x1p26;
+        ccl_comparison_t *out = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        ccl_work_t work = {0};
+        ctx.work = &work;
+        options.sizes_bytes = &bytes;
+        MUST(ccl_compare(&ctx, topo, want, &options, &out, e));
+        ck_assert(out->cells[1].hopeless);
+        ccl_comparison_destroy(out);
+        runs[large] = work.runs;
+    }
+    ck_assert_uint_eq(runs[0], runs[1] + 2);
+    ccl_schedule_destroy(ring);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Through switches there is one way of lowering: what is slower has no hope, by however little. */
+START_TEST(test_no_hope_by_little) {
+    static const ccl_contender_t contenders[] = {{.name = "nvls-pull"}, {.name = "nvls"}};
+    static const double bytes = 0x1p28;
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=100GB/s,nvls");
+    ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
+    ccl_collective_t *want;
+    ccl_comparison_t *out = NULL;
+    options.contenders = contenders;
+    options.ncontenders = 2;
+    options.sizes_bytes = &bytes;
+    options.nsizes = 1;
+    options.hope = 2; /* it takes 5/4 */
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 4, 1, 0, &want, e));
+    MUST(ccl_compare(NULL, topo, want, &options, &out, e));
+    ck_assert(!out->cells[0].hopeless && out->cells[1].hopeless);
+    ccl_comparison_destroy(out);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* What has no hope as it is is not tried through switches. */
 START_TEST(test_no_hope_through_switches) {
     ccl_topology_t *topo = topology("dgx-h100");
@@ -518,6 +579,8 @@ int main(void) {
     tcase_add_test(tcase, test_winners);
     tcase_add_test(tcase, test_runs);
     tcase_add_test(tcase, test_no_hope);
+    tcase_add_test(tcase, test_no_hope_of_careful_lowering);
+    tcase_add_test(tcase, test_no_hope_by_little);
     tcase_add_test(tcase, test_no_hope_through_switches);
     tcase_add_test(tcase, test_gap_ends_races);
     tcase_add_test(tcase, test_tie);
