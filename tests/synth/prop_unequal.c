@@ -23,6 +23,7 @@ static ccl_topology_t *cluster(uint32_t servers, uint32_t gpus, double GBps, con
 typedef struct made {
     double gap;          /* time over the bound */
     uint64_t runs;       /* simulations of the synthesis */
+    uint64_t events;     /* of all of them */
     uint32_t ntransfers; /* of the schedule */
     bool in_parts;
 } made_t;
@@ -45,6 +46,7 @@ static made_t make_with(const ccl_topology_t *topo, double bytes, uint32_t chann
     options.channels = channels;
     MUST(ccl_synthesize(&ctx, "packing", topo, NULL, want, &options, &schedule, e));
     made.runs = work.runs;
+    made.events = work.events;
     made.ntransfers = schedule->ntransfers;
     made.in_parts = strstr(schedule->origin, "along rails in parts") != NULL;
     MUST(ccl_lower(NULL, schedule, &lower, &program, e));
@@ -160,6 +162,28 @@ START_TEST(no_lead) {
 }
 END_TEST
 
+/* Simulations end where others are faster. */
+static void few_events(ccl_topology_t *topo, double bytes, uint64_t most) {
+    made_t made = make(topo, bytes);
+    ck_assert_msg(made.events <= most, "%s: %llu events", topo->name,
+                  (unsigned long long)made.events);
+    ccl_topology_destroy(topo);
+}
+
+/* Others than parts are looked for as long as they may be faster, and for long only where parts
+   load links unevenly. */
+START_TEST(behind_parts) {
+    ccl_topology_t *whole = cluster(4, 4, 50, H100);
+    few_events(edited(whole, "fail:nic:0"), 0x1p26, 3500000);
+    compare(edited(whole, "degrade:nic:1=50%"), 0x1p26, true, 1.113, 20);
+    compare(edited(whole, "degrade:nic:0=25%"), 0x1p26, false, 1.305, 34);
+    ccl_topology_destroy(whole);
+    compare(cluster(6, 8, 50, H100), 0x1p25, false, 1.433, 22);
+    compare(cluster(6, 8, 50, H100), 0x1p26, false, 1.193, 23);
+    few_events(cluster(6, 8, 50, H100), 0x1p26, 7000000);
+}
+END_TEST
+
 /* Few pieces, and a number between powers of two. */
 START_TEST(few_pieces) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 43.75, H100);
@@ -199,6 +223,7 @@ int main(void) {
     if (!SANITIZED) {
         tcase_add_test(tc, alike);
         tcase_add_test(tc, others);
+        tcase_add_test(tc, behind_parts);
         if (nightly()) {
             tcase_add_test(tc, few_pieces);
             tcase_add_test(tc, no_lead);
