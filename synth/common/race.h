@@ -7,14 +7,11 @@
 
 #include "synth/common/plan.h"
 
-/** Up to this size protocols beside Simple may be faster, and at most CCL_I_SYNTH_CARE times. */
-#define CCL_I_SYNTH_LINES_BYTES 0x1p26
+/** What other protocols than Simple, and more rounds, gain at most: who takes longer than this times
+    ccl_synth_options_t.hope_s has none. */
 #define CCL_I_SYNTH_CARE 2
-/** Who takes longer than this with Simple is of no use (ccl_synth_options_t.hope_s); 0: any is. */
-static inline double ccl_i_synth_most_s(const ccl_synth_options_t *options) {
-    bool simple = options->size_bytes > CCL_I_SYNTH_LINES_BYTES;
-    return (simple ? 1 : CCL_I_SYNTH_CARE) * options->hope_s;
-}
+/** Up to this size other protocols than Simple may decide. */
+#define CCL_I_SYNTH_LINES_BYTES 0x1p26
 
 /** What one worker makes and simulates candidates with; routes and cluster fill as they are used.
  */

@@ -407,7 +407,7 @@ static ccl_status_t init(greedy_t *g, ccl_routes_t *routes, ccl_error_t *err) {
                                .user = g,
                                .level = CCL_GRANULARITY_TASK,
                                .size_bytes = g->size_bytes,
-                               .most_s = ccl_i_synth_most_s(g->options),
+                               .most_s = CCL_I_SYNTH_CARE * g->options->hope_s,
                                .skip_lone = true};
     CCL_TRY(ccl_i_exchange_init(&g->forward, g->topo, routes, NULL, err));
     if (reduces(g->want)) {

@@ -425,7 +425,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         f->want = want;
         f->options = options;
         f->work = POLICY.work;
-        f->limit_s = options->hope_s;
+        f->limit_s = CCL_I_SYNTH_CARE * options->hope_s;
         f->protocols = (1u << CCL_PROTOCOLS) - 1;
         f->size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES;
         for (uint32_t r = 0; r < topo->nranks; r++) {

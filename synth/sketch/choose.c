@@ -273,8 +273,7 @@ ccl_status_t ccl_i_sketch_choose(const ccl_i_asked_t *asked, const ccl_i_sketch_
             fmin(race.least_s, mixes->items[i].ideal_s_per_byte * race.costs.chunk_bytes);
     if (race.n > 1 || run->fine) /* else there is no choice */
         CCL_TRY_GOTO(ccl_i_sketch_race_from(&race, 0, err), status, end);
-    bool hope = !isfinite(race.most_s) || isfinite(race.fastest_s);
-    if (run->fine && hope && !ccl_i_sketch_enough(&race))
+    if (run->fine && !ccl_i_sketch_enough(&race))
         CCL_TRY_GOTO(ccl_i_sketch_fine(&race, run->within, err), status, end);
     if (ccl_i_sketch_reduces(&race))
         CCL_TRY_GOTO(decide(&race, err), status, end);

@@ -238,7 +238,7 @@ static ccl_i_sketch_run_t run_of(const ccl_synth_options_t *options, ccl_sketch_
                 : options->size_bytes > 0      ? SIMULATED
                                                : SIMULATED_ANY_SIZE,
         .fine = options->size_bytes > 0 && options->channels == 0,
-        .most_s = ccl_i_synth_most_s(options),
+        .most_s = CCL_I_SYNTH_CARE * options->hope_s,
         .until_s = options->time_limit_s > 0 ? ccl_now_s() + options->time_limit_s : 0,
         .stats = stats};
 }

@@ -257,7 +257,7 @@ static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_
                          .user = &f,
                          .size_bytes =
                              options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
-                         .most_s = options->hope_s, /* there is Simple alone */
+                         .most_s = CCL_I_SYNTH_CARE * options->hope_s,
                          .skip_lone = true};
     ccl_i_switch_how_t best = f.how[0];
     ccl_status_t status =
