@@ -412,8 +412,7 @@ static ccl_status_t allocate(failover_t *f, ccl_error_t *err) {
     f->all = calloc(f->options->compare.ncontenders + (size_t)1, sizeof *f->all);
     f->again = calloc(f->options->compare.ncontenders + (size_t)1, sizeof *f->again);
     f->left = calloc(out->ncases + (size_t)1, sizeof *f->left);
-    if (!out->sizes_bytes || !out->today || !out->cases || !f->all || !f->again ||
-        !f->left)
+    if (!out->sizes_bytes || !out->today || !out->cases || !f->all || !f->again || !f->left)
         return ccl_fail_nomem(err);
     for (uint32_t s = 0; s < ns; s++)
         out->sizes_bytes[s] = f->options->compare.sizes_bytes[s];

@@ -7,8 +7,8 @@
 
 #include "synth/common/plan.h"
 
-/** What other protocols than Simple, and more rounds, gain at most: who takes longer than this times
-    ccl_synth_options_t.hope_s has none. */
+/** What other protocols than Simple, and more rounds, gain at most: who takes longer than this
+    times ccl_synth_options_t.hope_s has none. */
 #define CCL_I_SYNTH_CARE 2
 /** Up to this size other protocols than Simple may decide. */
 #define CCL_I_SYNTH_LINES_BYTES 0x1p26

@@ -18,8 +18,12 @@ typedef struct policy {
     double lead;         /* then: times others, which programs gain more from later, at most */
 } policy_t;
 
-static const policy_t POLICY = {
-    .parts_bytes = 0x1p25, .near = 1.02, .near_limited = 1.15, .near_even = 1.015, .level = 1.05, .lead = 1.002};
+static const policy_t POLICY = {.parts_bytes = 0x1p25,
+                                .near = 1.02,
+                                .near_limited = 1.15,
+                                .near_even = 1.015,
+                                .level = 1.05,
+                                .lead = 1.002};
 
 typedef ccl_i_packing_t packing_t;
 typedef ccl_status_t (*low_fn)(packing_t *p, double bound_s, ccl_error_t *err);

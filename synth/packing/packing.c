@@ -467,8 +467,7 @@ static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, c
     bool enough = false, contended = false;
     ccl_status_t status = CCL_OK;
     bool rooted = p->want->kind == CCL_BROADCAST || p->want->kind == CCL_REDUCE;
-    bool quick =
-        options->hope_s > 0 && p->n > QUICK_RANKS && options->size_bytes < QUICK_BYTES;
+    bool quick = options->hope_s > 0 && p->n > QUICK_RANKS && options->size_bytes < QUICK_BYTES;
     for (uint32_t l = 0; l < p->c->topo->nlinks; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
     if (!rooted && !contended && p->cluster->nservers > 1 && options->size_bytes > 0 &&
