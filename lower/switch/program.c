@@ -197,9 +197,8 @@ ccl_status_t ccl_i_switch_flows(const ccl_i_switching_t *w, uint32_t slots, bool
                     .recv = malloc((w->nops + (size_t)1) * 2 * sizeof *m.recv),
                     .single = calloc(w->schedule->ntransfers + (size_t)1, sizeof *m.single)};
     size_t n = 0;
-    ccl_status_t status = m.sent && m.recv && m.single && find_messages(w, &m, &n)
-                              ? CCL_OK
-                              : ccl_fail_nomem(err);
+    ccl_status_t status =
+        m.sent && m.recv && m.single && find_messages(w, &m, &n) ? CCL_OK : ccl_fail_nomem(err);
     *out = true;
     for (size_t i = 1; i < n && *out; i++) {
         if (m.sent[i] >> 32 == m.sent[i - 1] >> 32)

@@ -24,10 +24,10 @@ typedef enum ccl_i_forward {
 typedef struct ccl_i_swop {
     uint64_t place; /* in the total order; ties as they were made */
     uint32_t rank, transfer;
-    uint32_t peer;  /* as in ccl_peers_t, groups as the schedule numbers them */
-    bool sends;     /* else receives */
-    bool shared;    /* offer, or take of a multicast: its block is the rank's for the channel */
-    uint32_t item;  /* of which it is part */
+    uint32_t peer; /* as in ccl_peers_t, groups as the schedule numbers them */
+    bool sends;    /* else receives */
+    bool shared;   /* offer, or take of a multicast: its block is the rank's for the channel */
+    uint32_t item; /* of which it is part */
 } ccl_i_swop_t;
 
 /** A primitive to be: a send, a receive, or both; operations or CCL_NONE. */

@@ -48,10 +48,10 @@ typedef struct ccl_compare_options {
     ccl_rank_t rank; /**< by what over samples the winner is chosen; CCL_RANK_NONE: its time on the
                           cluster as drawn */
     bool keep;       /**< the result has winner_runs and nccl_runs; not with a notebook */
-    double gap; /**< more than 0: where a time is at most (1 + gap) x the bound the race of that
-                     size ends: synthesizers that make a schedule for each size
-                     (ccl_synth_ops_t.by_size) run one after the other, in the order given, and
-                     those that come later do not run there; 0: all run everywhere */
+    double gap;  /**< more than 0: where a time is at most (1 + gap) x the bound the race of that
+                      size ends: synthesizers that make a schedule for each size
+                      (ccl_synth_ops_t.by_size) run one after the other, in the order given, and
+                      those that come later do not run there; 0: all run everywhere */
     double hope; /**< more than 0: where a schedule made for a size takes more than this times the
                       fastest before it, in the plain way of lowering with any protocol, it does
                       not run. Synthesizers that make none for a size come first, then the first of

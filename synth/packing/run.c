@@ -64,11 +64,11 @@ typedef struct run {
     ccl_schedule_t *made; /* the next candidate, where it is made already */
     uint32_t given, try_cuts, fewest;
     double size_bytes;
-    bool in_chunks;        /* the program will run where micro-batches are not ours to choose */
+    bool in_chunks; /* the program will run where micro-batches are not ours to choose */
     enum { BY_RANK, BY_RAIL, IN_TURN, NORDERS } order; /* of parts: pieces_of_parts() */
-    uint32_t period;       /* in turn: channels from a connection to the next */
-    bool by_load, limited; /* limited: some hops have fewer connections than wanted */
-    bool cheap;            /* pieces cost nothing, however small */
+    uint32_t period;             /* in turn: channels from a connection to the next */
+    bool by_load, limited;       /* limited: some hops have fewer connections than wanted */
+    bool cheap;                  /* pieces cost nothing, however small */
     double tried_s[NORDERS][16]; /* times of pieces, of chunks, or of orders, by the logarithm of
                                     their number; 0: not tried with these connections */
 } run_t;
@@ -392,8 +392,7 @@ static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfer
     last_t last = {0};
     r->in_chunks = chunks;
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
-           bytes / cuts >= POLICY.cut_bytes &&
-           time_s <= (is_behind(r) ? 1 : POLICY.worse) * best_s;
+           bytes / cuts >= POLICY.cut_bytes && time_s <= (is_behind(r) ? 1 : POLICY.worse) * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
         r->race.most_s = is_behind(r) ? best_s * (1 + POLICY.alike) : 0;
         status = time_of(r, by_load, cuts, &time_s, err);
@@ -473,8 +472,8 @@ static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t first, ui
 /*
  * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
  * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
- * another. Reductions in turn take more primitives and fewer pieces. Then half as many pieces again as
- * the best, or three quarters, on the side of what comes second.
+ * another. Reductions in turn take more primitives and fewer pieces. Then half as many pieces again
+ * as the best, or three quarters, on the side of what comes second.
  */
 static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t **out,
                                     ccl_error_t *err) {
@@ -536,8 +535,7 @@ static ccl_status_t choose(run_t *r, double size_bytes, ccl_schedule_t **out, cc
         /* Pieces cost no transfers. Chunks take turns where trees share connections or blocks. */
         if (!r->in_chunks)
             CCL_TRY(climb(r, by_load == 1, false, transfers, whole_s[by_load], err));
-        bool more =
-            r->in_chunks || (r->race.best.time_s > POLICY.near * trees_s && !is_behind(r));
+        bool more = r->in_chunks || (r->race.best.time_s > POLICY.near * trees_s && !is_behind(r));
         bool alike = false;
         if (more && !r->in_chunks)
             CCL_TRY(chunks_as_pieces(r, by_load == 1, transfers, &alike, err));

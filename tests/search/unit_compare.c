@@ -95,9 +95,10 @@ END_TEST
 /* Who is made for a size and takes much longer than the fastest before it does not run, whatever
    the threads do; the first of them knows only those that are made for no size. */
 START_TEST(test_no_hope) {
-    static const ccl_contender_t
-        all[] = {{.name = "packing"}, {.name = "ring"}, {.name = "greedy"}},
-        two[] = {{.name = "greedy"}, {.name = "packing"}};
+    static const ccl_contender_t all[] = {{.name = "packing"},
+                                          {.name = "ring"},
+                                          {.name = "greedy"}},
+                                 two[] = {{.name = "greedy"}, {.name = "packing"}};
     static const double at[] = {1 << 16, 1 << 24};
     ccl_topology_t *topo = topology("servers:2 gpus:3 nvswitch=300GB/s,1us nics:3x25GB/s,2us");
     ccl_compare_options_t options = CCL_COMPARE_OPTIONS_INIT;
