@@ -76,53 +76,52 @@
             ",\"groups\":[{\"name\":\"g\",\"bandwidth\":\"12GB/s\",\"links\":[[\"a\",\"b\"],"      \
             "[\"a\",\"c\"]]}]")
 
+static const struct {
+    const char *text;
+    ccl_collective_kind_t kind;
+    const char *proto;
+    double KB, us;
+    const char *why;
+} rows[] = {
+    {CHAIN, CCL_BROADCAST, NULL, 10, 3, "two hops and a message"},
+    {CHAIN, CCL_REDUCE, NULL, 10, 3, "reversed"},
+    {CHAIN, CCL_SCATTER, NULL, 30, 3, "both blocks over the first link, or the farther one"},
+    {CHAIN, CCL_GATHER, NULL, 30, 3, "reversed"},
+    {CHAIN, CCL_ALLGATHER, NULL, 15, 2.5, "the far shard: two hops"},
+    {CHAIN, CCL_ALLGATHER, NULL, 60, 5, "both shards over one link, from 1 us on"},
+    {CHAIN, CCL_REDUCESCATTER, NULL, 15, 2.5, "reversed"},
+    {CHAIN, CCL_REDUCESCATTER, NULL, 60, 5, "reversed"},
+    {TWO_WAYS, CCL_BROADCAST, NULL, 40, 5.4, "10 (T - 3) + 40 (T - 5) KB reach b"},
+    {TWO_WAYS, CCL_BROADCAST, NULL, 200, 14, "10 (T - 1) + 10 (T - 7) KB reach c"},
+    {STAR, CCL_ALLREDUCE, NULL, 1, 1.3, "all to all: three messages"},
+    {STAR, CCL_ALLREDUCE, NULL, 4, 2 + 1.0 / 15, "some elements by partial results, from 2 us on"},
+    {STAR, CCL_ALLREDUCE, NULL, 4000, 601, "six messages out of four GPUs"},
+    {STAR, CCL_ALLTOALL, NULL, 4, 1.3, "three blocks"},
+    {RING, CCL_ALLTOALL, NULL, 40, 3, "four blocks over two links of each, a GPU between some"},
+    {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
+    {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
+     "of an element two messages from 4 us on or a partial result from 5"},
+    {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
+    {BEHIND, CCL_ALLREDUCE, NULL, 40, 7, "a sends an element twice, or once for both in time"},
+    {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
+    {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
+     "the receive's overhead may be over by then"},
+    {SLOW_FIRST, CCL_BROADCAST, NULL, 200, 25, "b passes on slices without an overhead each"},
+    {SLOW_FIRST, CCL_BROADCAST, NULL, 8, 11, "two sends and a receive: latency"},
+    {LAUNCHED, CCL_BROADCAST, NULL, 20, 8, "from when the source starts"},
+    {LAUNCHED, CCL_REDUCE, NULL, 20, 73, "which is the other one here"},
+    {BY_PROTOCOL, CCL_BROADCAST, NULL, 20, 5, "LL: 1 us and twice the bytes"},
+    {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
+    {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
+    {BY_PROTOCOL, CCL_BROADCAST, "LL128", 200, 111, "by that one alone"},
+    {PAIR("\"message\":\"1us\",\"message_size\":\"40000\""), CCL_BROADCAST, NULL, 200, 26,
+     "five messages, each 10 KB more"},
+    {PAIR("\"message\":\"1us\""), CCL_BROADCAST, NULL, 200, 21,
+     "one message of any size, which is not counted"},
+    {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3, "120 KB at 12 GB/s, but the last 2 us at b's 10"},
+};
+
 START_TEST(closed_forms) {
-    static const struct {
-        const char *text;
-        ccl_collective_kind_t kind;
-        const char *proto;
-        double KB, us;
-        const char *why;
-    } rows[] = {
-        {CHAIN, CCL_BROADCAST, NULL, 10, 3, "two hops and a message"},
-        {CHAIN, CCL_REDUCE, NULL, 10, 3, "reversed"},
-        {CHAIN, CCL_SCATTER, NULL, 30, 3, "both blocks over the first link, or the farther one"},
-        {CHAIN, CCL_GATHER, NULL, 30, 3, "reversed"},
-        {CHAIN, CCL_ALLGATHER, NULL, 15, 2.5, "the far shard: two hops"},
-        {CHAIN, CCL_ALLGATHER, NULL, 60, 5, "both shards over one link, from 1 us on"},
-        {CHAIN, CCL_REDUCESCATTER, NULL, 15, 2.5, "reversed"},
-        {CHAIN, CCL_REDUCESCATTER, NULL, 60, 5, "reversed"},
-        {TWO_WAYS, CCL_BROADCAST, NULL, 40, 5.4, "10 (T - 3) + 40 (T - 5) KB reach b"},
-        {TWO_WAYS, CCL_BROADCAST, NULL, 200, 14, "10 (T - 1) + 10 (T - 7) KB reach c"},
-        {STAR, CCL_ALLREDUCE, NULL, 1, 1.3, "all to all: three messages"},
-        {STAR, CCL_ALLREDUCE, NULL, 4, 2 + 1.0 / 15,
-         "some elements by partial results, from 2 us on"},
-        {STAR, CCL_ALLREDUCE, NULL, 4000, 601, "six messages out of four GPUs"},
-        {STAR, CCL_ALLTOALL, NULL, 4, 1.3, "three blocks"},
-        {RING, CCL_ALLTOALL, NULL, 40, 3, "four blocks over two links of each, a GPU between some"},
-        {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
-        {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
-         "of an element two messages from 4 us on or a partial result from 5"},
-        {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
-        {BEHIND, CCL_ALLREDUCE, NULL, 40, 7, "a sends an element twice, or once for both in time"},
-        {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
-        {PAIR("\"overhead\":\"3us\",\"slice\":\"8KiB\""), CCL_BROADCAST, NULL, 20, 7,
-         "the receive's overhead may be over by then"},
-        {SLOW_FIRST, CCL_BROADCAST, NULL, 200, 25, "b passes on slices without an overhead each"},
-        {SLOW_FIRST, CCL_BROADCAST, NULL, 8, 11, "two sends and a receive: latency"},
-        {LAUNCHED, CCL_BROADCAST, NULL, 20, 8, "from when the source starts"},
-        {LAUNCHED, CCL_REDUCE, NULL, 20, 73, "which is the other one here"},
-        {BY_PROTOCOL, CCL_BROADCAST, NULL, 20, 5, "LL: 1 us and twice the bytes"},
-        {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
-        {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
-        {BY_PROTOCOL, CCL_BROADCAST, "LL128", 200, 111, "by that one alone"},
-        {PAIR("\"message\":\"1us\",\"message_size\":\"40000\""), CCL_BROADCAST, NULL, 200, 26,
-         "five messages, each 10 KB more"},
-        {PAIR("\"message\":\"1us\""), CCL_BROADCAST, NULL, 200, 21,
-         "one message of any size, which is not counted"},
-        {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3,
-         "120 KB at 12 GB/s, but the last 2 us at b's 10"},
-    };
     for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
         ccl_topology_t *topo = topology_of(rows[i].text);
         ccl_collective_t *coll = NULL;
