@@ -131,7 +131,8 @@ GpuModel = struct(
 
 Topology = struct(
     "ccl_topology_t",
-    "text name, source, note, profile, profile_about; u32 ndevices, nlinks, ngroups, nservers, nranks, "
+    "text name, source, note, profile, profile_about, own_profile; "
+    "u32 ndevices, nlinks, ngroups, nservers, nranks, "
     "nkinds, ntransports, ngpu_models; ccl_device_t* devices; ccl_link_t* links; ptr groups; text* servers, kinds; "
     "ptr transports; ccl_gpu_model_t* gpu_models; u32* rank_device, rank_local_index, out_first, out_links; "
     "ccl_arena_t arena",
