@@ -68,11 +68,10 @@ typedef struct ccl_warm_stats {
     uint32_t changed;              /**< blocks with other bytes than before, also none */
     double bytes_before, bytes;    /**< of all blocks that move */
     double bytes_changed;          /**< more or less, block by block */
-    uint32_t kept, added,
-        dropped;                  /**< transfers: of a block, from one GPU to another, on a channel;
-                                       in both schedules, only in this one, only in the former */
-    double load_before_s, load_s; /**< of the busiest link or group */
-    uint32_t nlinks;              /**< whose load changed most, at most CCL_WARM_LINKS */
+    uint32_t kept, added, dropped; /**< transfers, of a block from one GPU to another on a channel:
+                                        in both schedules, only in this one, only in the former */
+    double load_before_s, load_s;  /**< of the busiest link or group */
+    uint32_t nlinks;               /**< whose load changed most, at most CCL_WARM_LINKS */
     ccl_warm_link_t links[CCL_WARM_LINKS];
 } ccl_warm_stats_t;
 
@@ -187,8 +186,8 @@ typedef struct ccl_synth_options {
                      but on executors without switch connections */
     ccl_c2c_options_t c2c;
     ccl_straggler_options_t straggler;
-    const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster:
-                                   blocks keep its ways where that costs at most 1 %; NULL: none.
+    const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster;
+                                     blocks keep its ways where that costs at most 1 %; NULL: none.
                                      Borrowed; may be shared by threads */
     double hope_s; /**< a schedule that takes longer, a block per connection in the order of steps
                         and with any protocol, is of no use: synthesizers return what they have as

@@ -105,13 +105,10 @@ static void ways(const ccl_topology_t *topo, bool backward, double *at) {
 }
 
 /* The least constants of the transports of switch connections of such a way. */
-static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way) {
+static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way, double narrowest_Bps) {
     const ccl_topology_t *topo = net->c->topo;
     const char *want = way & BY_NET ? "net" : way & BY_PCIE ? "pcie" : NULL;
     ccl_transport_t least = {.latency_s = INFINITY, .overhead_s = INFINITY, .wire = INFINITY};
-    double narrowest_Bps = INFINITY;
-    for (uint32_t l = 0; l < topo->nlinks; l++)
-        narrowest_Bps = fmin(narrowest_Bps, topo->links[l].bandwidth_Bps);
     for (uint32_t k = 0; k < topo->nkinds + topo->ntransports; k++) {
         const char *kind =
             k < topo->nkinds ? topo->kinds[k] : topo->transports[k - topo->nkinds].kind;
@@ -128,9 +125,12 @@ static ccl_transport_t of_way(const ccl_i_time_net_t *net, uint32_t way) {
 static void by_ways(ccl_i_time_net_t *net, double *at) {
     const ccl_topology_t *topo = net->c->topo;
     uint32_t base = net->c->narcs - topo->nlinks;
-    ccl_transport_t of[WAYS], any = of_way(net, 0);
+    double narrowest_Bps = INFINITY;
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        narrowest_Bps = fmin(narrowest_Bps, topo->links[l].bandwidth_Bps);
+    ccl_transport_t of[WAYS], any = of_way(net, 0, narrowest_Bps);
     for (uint32_t w = 0; w < WAYS; w++)
-        of[w] = of_way(net, w);
+        of[w] = of_way(net, w, narrowest_Bps);
     for (int backward = 0; backward < 2; backward++) {
         ways(topo, backward, at);
         for (uint32_t l = 0; l < topo->nlinks; l++) {

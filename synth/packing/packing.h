@@ -182,7 +182,7 @@ typedef struct ccl_i_pack_edge {
     bool up;
     uint16_t *channel; /* of its route; then its own */
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
-    uint32_t ways;   /* connections that its data take side by side, a part each */
+    uint32_t ways;        /* connections that its data take side by side, a part each */
     uint32_t most, place; /* private */
 } ccl_i_pack_edge_t;
 /** How edges get their channels. */
