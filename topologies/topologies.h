@@ -467,8 +467,9 @@ ccl_status_t ccl_profile_apply(const ccl_ctx_t *ctx, const ccl_profile_t *profil
 /** What a measured size was off by after the fit. */
 typedef struct ccl_curve_point {
     double size_bytes;
-    double factor;   /**< measured over predicted, > 0 */
-    const char *way; /**< in which it ran: "ring LL128" */
+    double factor;     /**< measured over predicted, > 0 */
+    const char *way;   /**< in which it ran in the prediction: "ring LL128" */
+    double measured_s; /**< NAN: not known */
 } ccl_curve_point_t;
 /** What the runs of one kind that a profile was fitted to were off by, member "curves". */
 typedef struct ccl_curve {
@@ -484,13 +485,19 @@ uint32_t ccl_profile_curves(const ccl_profile_t *profile, const ccl_curve_t **ou
 const ccl_curve_t *ccl_curve_find(const ccl_curve_t *curves, uint32_t ncurves,
                                   const ccl_curve_t *like);
 /**
- * What a prediction is off by: measured over predicted, interpolated over the logarithm of the size
- * from the nearest points on each side that ran in the same way; where NCCL's own run has none of
- * that way, from the nearest of any. Beyond the ends that of the last point.
+ * A prediction times what its curve says that it is off by: measured over predicted, interpolated
+ * over the logarithm of the size from the nearest points on each side that ran in the same way;
+ * where NCCL's own run has none of that way, from the nearest of any. Beyond the ends that of the
+ * last point. Where NCCL changes its way between the neighbours, the machine may do so at another
+ * size than the model: then it is the geometric mean of this and of the measured times on both
+ * sides, interpolated.
  *
- * @param curve  NULL: 1.
+ * @param curve        NULL: the prediction as it is.
+ * @param predicted_s  > 0.
+ * @return s.
  */
-double ccl_curve_factor(const ccl_curve_t *curve, double size_bytes, const char *way);
+double ccl_curve_time(const ccl_curve_t *curve, double size_bytes, const char *way,
+                      double predicted_s);
 
 /** A profile of the built-in library. */
 typedef struct ccl_profile_entry {

@@ -67,17 +67,37 @@ START_TEST(test_curves) {
     ccl_curve_t like = {"allgather", "half", "", 8, 1, 0, NULL};
     ck_assert_uint_eq(ccl_profile_curves(p, &curves), 1);
     ck_assert_ptr_nonnull(found = ccl_curve_find(curves, 1, &like));
-    ck_assert_double_eq_tol(ccl_curve_factor(found, 10000, "ring LL"), 1, 1e-12);
-    ck_assert_double_eq_tol(ccl_curve_factor(found, 1e6, "ring LL"), 0.5, 1e-12);
-    ck_assert_double_eq_tol(ccl_curve_factor(found, 10, "ring LL"), 2, 1e-12);
-    ck_assert_double_eq_tol(ccl_curve_factor(found, 10, "ring LL128"), 1, 1e-12);
-    ck_assert_double_eq_tol(ccl_curve_factor(found, 2000, "tree LL"), sqrt(2), 1e-12);
-    ck_assert_double_eq(ccl_curve_factor(NULL, 2000, "tree LL"), 1);
+    ck_assert_double_eq_tol(ccl_curve_time(found, 10000, "ring LL", 1), 1, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_time(found, 1e6, "ring LL", 1), 0.5, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_time(found, 10, "ring LL", 1), 2, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_time(found, 10, "ring LL128", 1), 1, 1e-12);
+    ck_assert_double_eq_tol(ccl_curve_time(found, 2000, "tree LL", 1), sqrt(2), 1e-12);
+    ck_assert_double_eq(ccl_curve_time(NULL, 2000, "tree LL", 1), 1);
     ccl_curve_t of_program = *found; /* under another protocol it is another run */
     of_program.program = "a.xml";
-    ck_assert_double_eq(ccl_curve_factor(&of_program, 2000, "tree LL"), 1);
+    ck_assert_double_eq(ccl_curve_time(&of_program, 2000, "tree LL", 1), 1);
     like.nhosts = 2;
     ck_assert_ptr_null(ccl_curve_find(curves, 1, &like));
+    ccl_profile_destroy(p);
+}
+END_TEST
+
+/* Where the way changes between two measured points, their times count as much as the factors. */
+START_TEST(test_seam) {
+    ccl_profile_t *p =
+        profile_of(CURVES_("[1000, 2, \"ring LL\", 2e-6], [4000, 2, \"ring LL\", 8e-6], "
+                           "[16000, 1, \"ring LL128\", 32e-6], [64000, 1, \"tree LL\"]"));
+    const ccl_curve_t *curve = NULL;
+    ck_assert_uint_eq(ccl_profile_curves(p, &curve), 1);
+    ck_assert_double_eq_tol(ccl_curve_time(curve, 2000, "ring LL", 1e-6), 2e-6, 1e-15);
+    ck_assert_double_eq_tol(ccl_curve_time(curve, 8000, "ring LL", 2e-6), 8e-6, 1e-15);
+    ck_assert_double_eq_tol(ccl_curve_time(curve, 8000, "ring LL128", 1e-6), 4e-6, 1e-15);
+    /* A measured size is what was measured; without a time on one side there is nothing to mix. */
+    ck_assert_double_eq_tol(ccl_curve_time(curve, 4000, "ring LL", 4e-6), 8e-6, 1e-15);
+    ck_assert_double_eq_tol(ccl_curve_time(curve, 32000, "tree LL", 1e-6), 1e-6, 1e-15);
+    ccl_curve_t of_program = *curve;
+    of_program.program = "a.xml";
+    ck_assert_double_eq_tol(ccl_curve_time(&of_program, 8000, "ring LL", 2e-6), 4e-6, 1e-15);
     ccl_profile_destroy(p);
 }
 END_TEST
@@ -317,9 +337,9 @@ START_TEST(test_mixed) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {test_curves,      test_bad_curves, test_laid,    test_nothing,
-                                  test_refused,     test_library,    test_default, test_own,
-                                  test_own_unknown, test_mixed};
+    const TTest *const tests[] = {test_curves,  test_seam,        test_bad_curves, test_laid,
+                                  test_nothing, test_refused,     test_library,    test_default,
+                                  test_own,     test_own_unknown, test_mixed};
     TCase *cases = tcase_create("all");
     Suite *suite = suite_create("profile");
     for (size_t i = 0; i < CCL_ARRAY_LEN(tests); i++)

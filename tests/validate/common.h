@@ -31,6 +31,22 @@ static inline ccl_measured_log_t *log_of(const char *text) {
     return log;
 }
 
+/** A run of NCCL on the GPUs of two hosts. */
+static inline ccl_measured_run_t run_of(ccl_collective_kind_t kind, const ccl_topology_t *topo,
+                                        uint32_t npoints, const ccl_measurement_t *points) {
+    return (ccl_measured_run_t){.kind = kind,
+                                .known = true,
+                                .nranks = topo->nranks,
+                                .nhosts = 2,
+                                .gpu = "",
+                                .type = "half",
+                                .label = "",
+                                .program = "",
+                                .proto = "",
+                                .npoints = npoints,
+                                .points = points};
+}
+
 /** A run of NCCL on a cluster. */
 static inline ccl_measured_source_t source_of(const ccl_topology_t *topo,
                                               const ccl_measured_run_t *run) {

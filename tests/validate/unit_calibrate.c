@@ -89,6 +89,53 @@ static void check_fit(double outlier) {
     ccl_topology_destroy(topo);
 }
 
+/* A network whose large messages wait for each other: AllGather's are eight times AllToAll's, so
+ * the two together tell that from a slow link. */
+static const char slow_messages[] =
+    "{\"format\": \"ccllab-profile-1\", \"name\": \"truth\", \"links\": {\"net\": "
+    "{\"efficiency\": 0.85}}, \"transports\": {\"nvlink\": {\"direct\": false}, \"net\": "
+    "{\"direct\": false, \"message\": \"5us\", \"message_size\": \"1MiB\", \"protocols\": "
+    "{\"LL\": {\"message\": \"0.4us\", \"message_size\": \"32KiB\"}, "
+    "\"LL128\": {\"message_size\": \"512KiB\"}}}}}";
+#define MESSAGE_ROWS 9
+
+START_TEST(test_messages) {
+    static const ccl_collective_kind_t kinds[2] = {CCL_ALLGATHER, CCL_ALLTOALL};
+    if (SANITIZED) /* the fit is that of the tests above */
+        return;
+    ccl_topology_t *topo = part("a100-x4-2nic*2", 8);
+    ccl_profile_t *profile = NULL;
+    ccl_predictor_t *predictor = NULL;
+    ccl_measurement_t rows[2][MESSAGE_ROWS];
+    ccl_measured_run_t runs[2];
+    OK(ccl_profile_read_text("truth", slow_messages, strlen(slow_messages), &profile, &err));
+    OK(ccl_predictor_create(NULL, topo, profile, 0, &predictor, &err));
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < MESSAGE_ROWS; i++) {
+            ccl_prediction_t p;
+            double size = 4096 << 2 * i;
+            OK(ccl_predictor_run(predictor, kinds[k], 0, size, NULL, &p, &err));
+            rows[k][i] = (ccl_measurement_t){.size_bytes = size, .time_s = p.time_s};
+        }
+        runs[k] = run_of(kinds[k], topo, MESSAGE_ROWS, rows[k]);
+    }
+    const ccl_measured_source_t sources[2] = {source_of(topo, &runs[0]), source_of(topo, &runs[1])};
+    const ccl_calibrate_options_t options = CCL_CALIBRATE_OPTIONS_INIT;
+    ccl_calibration_t *c = NULL;
+    OK(ccl_calibrate(NULL, sources, 2, &options, &c, &err));
+    ck_assert_msg(c->median_error < 0.01, "median error %g", c->median_error);
+    holds(c, "transports/net/Simple/message", 5e-6, 0.1);
+    holds(c, "transports/net/LL/message", 0.4e-6, 0.1);
+    holds(c, "links/net/efficiency", 0.85, 0.03);
+    ck_assert(constant(c, "transports/net/Simple/message")->determined);
+    ck_assert(constant(c, "transports/net/LL/message")->determined);
+    ccl_calibration_destroy(c);
+    ccl_predictor_destroy(predictor);
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_found) {
     check_fit(1);
 }
@@ -132,4 +179,4 @@ START_TEST(test_in_place_and_refusals) {
 }
 END_TEST
 
-RUN_TESTS(test_found, test_found_among_outliers, test_in_place_and_refusals)
+RUN_TESTS(test_found, test_found_among_outliers, test_messages, test_in_place_and_refusals)

@@ -249,17 +249,7 @@ static void distort(const ccl_topology_t *topo, ccl_measured_run_t *runs) {
                                              .time_s = p.time_s * (1.3 + 0.2 * sin(0.4 * i + k))};
         }
         ccl_predictor_destroy(predictor);
-        runs[k] = (ccl_measured_run_t){.kind = kinds[k],
-                                       .known = true,
-                                       .nranks = topo->nranks,
-                                       .nhosts = 2,
-                                       .gpu = "",
-                                       .type = "half",
-                                       .label = "",
-                                       .program = "",
-                                       .proto = "",
-                                       .npoints = ROWS,
-                                       .points = rows[k]};
+        runs[k] = run_of(kinds[k], topo, ROWS, rows[k]);
     }
 }
 

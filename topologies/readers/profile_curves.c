@@ -7,19 +7,24 @@
 
 /* ---------------------------------------------------------------- reading */
 
-/* [size_bytes, factor, "ring LL128"] */
+/* [size_bytes, factor, "ring LL128"] and perhaps the measured time */
 static ccl_status_t read_point(const ccl_json_at_t *at, ccl_curve_point_t *out, ccl_error_t *err) {
     size_t len = 0;
     CCL_TRY(ccl_json_array(at, true, &len, err));
-    if (len != 3)
-        return ccl_json_fail(at, err, "a point is [bytes, factor, \"way\"]");
+    if (len != 3 && len != 4)
+        return ccl_json_fail(at, err, "a point is [bytes, factor, \"way\", seconds]");
+    out->measured_s = NAN;
     ccl_json_at_t size = ccl_json_element(at, 0), factor = ccl_json_element(at, 1);
     ccl_json_at_t way = ccl_json_element(at, 2);
     CCL_TRY(ccl_json_number(&size, true, &out->size_bytes, err));
     CCL_TRY(ccl_json_number(&factor, true, &out->factor, err));
     CCL_TRY(ccl_json_string(&way, true, &out->way, err));
-    if (!(out->size_bytes > 0) || !(out->factor > 0))
-        return ccl_json_fail(at, err, "bytes and factor are above 0");
+    if (len == 4) {
+        ccl_json_at_t measured = ccl_json_element(at, 3);
+        CCL_TRY(ccl_json_number(&measured, true, &out->measured_s, err));
+    }
+    if (!(out->size_bytes > 0) || !(out->factor > 0) || out->measured_s <= 0)
+        return ccl_json_fail(at, err, "bytes, factor and seconds are above 0");
     return CCL_OK;
 }
 
@@ -104,10 +109,15 @@ static const ccl_curve_point_t *nearest(const ccl_curve_t *c, double size_bytes,
     return best;
 }
 
-double ccl_curve_factor(const ccl_curve_t *curve, double size_bytes, const char *way) {
+/* Between two values over the logarithm of the size. */
+static double between(const ccl_curve_point_t *low, const ccl_curve_point_t *high, double a,
+                      double b, double size_bytes) {
+    double x = log(size_bytes / low->size_bytes) / log(high->size_bytes / low->size_bytes);
+    return a * pow(b / a, x);
+}
+
+static double factor_of(const ccl_curve_t *curve, double size_bytes, const char *way) {
     const ccl_curve_point_t *low = NULL, *high = NULL;
-    if (!curve)
-        return 1;
     /* A program under another protocol is another run; NCCL changes its choice within one. */
     for (int alike = 1; alike >= (curve->program[0] != 0) && !low && !high; alike--) {
         low = nearest(curve, size_bytes, true, alike ? way : NULL);
@@ -115,6 +125,18 @@ double ccl_curve_factor(const ccl_curve_t *curve, double size_bytes, const char 
     }
     if (!low || !high)
         return low ? low->factor : high ? high->factor : 1;
-    double x = log(size_bytes / low->size_bytes) / log(high->size_bytes / low->size_bytes);
-    return low->factor * pow(high->factor / low->factor, x);
+    return between(low, high, low->factor, high->factor, size_bytes);
+}
+
+double ccl_curve_time(const ccl_curve_t *curve, double size_bytes, const char *way,
+                      double predicted_s) {
+    if (!curve)
+        return predicted_s;
+    const ccl_curve_point_t *low = nearest(curve, size_bytes, true, NULL);
+    const ccl_curve_point_t *high = nearest(curve, size_bytes, false, NULL);
+    double time_s = predicted_s * factor_of(curve, size_bytes, way);
+    if (curve->program[0] || !low || !high || isnan(low->measured_s + high->measured_s) ||
+        (strcmp(low->way, way) == 0 && strcmp(high->way, way) == 0))
+        return time_s;
+    return sqrt(time_s * between(low, high, low->measured_s, high->measured_s, size_bytes));
 }

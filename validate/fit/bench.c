@@ -46,6 +46,10 @@ double ccl_i_fit_rounded(double value) {
 
 /* ---------------------------------------------------------------- constants on a cluster */
 
+static uint32_t given_unless_nan(double value, uint32_t given) {
+    return isnan(value) ? 0 : given;
+}
+
 static void lay_transports(const ccl_i_bench_t *b, seat_t *s) {
     const ccl_i_constants_set_t *c = b->constants;
     uint32_t n = s->laid.ntransports;
@@ -68,9 +72,13 @@ static void lay_transports(const ccl_i_bench_t *b, seat_t *s) {
             one->value.overhead_s = c->overhead_s[k][p];
             one->value.latency_s = c->latency_s[k][p];
             one->value.tb_rate_Bps = c->tb_rate_Bps[k][p];
-            one->given = (isnan(c->overhead_s[k][p]) ? 0 : (uint32_t)CCL_TRANSPORT_OVERHEAD) |
-                         (isnan(c->latency_s[k][p]) ? 0 : (uint32_t)CCL_TRANSPORT_LATENCY) |
-                         (isnan(c->tb_rate_Bps[k][p]) ? 0 : (uint32_t)CCL_TRANSPORT_TB_RATE);
+            one->value.message_s = c->message_s[k][p];
+            one->value.message_bytes = c->message_bytes[k][p];
+            one->given = given_unless_nan(c->overhead_s[k][p], CCL_TRANSPORT_OVERHEAD) |
+                         given_unless_nan(c->latency_s[k][p], CCL_TRANSPORT_LATENCY) |
+                         given_unless_nan(c->tb_rate_Bps[k][p], CCL_TRANSPORT_TB_RATE) |
+                         given_unless_nan(c->message_s[k][p],
+                                          CCL_TRANSPORT_MESSAGE | CCL_TRANSPORT_MESSAGE_SIZE);
         }
     }
     s->laid.ntransports = n;

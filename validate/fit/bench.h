@@ -18,6 +18,7 @@ typedef enum ccl_i_fit_what {
     CCL_I_FIT_OVERHEAD,
     CCL_I_FIT_LATENCY,
     CCL_I_FIT_TB_RATE,
+    CCL_I_FIT_MESSAGE,    /**< of networks */
     CCL_I_FIT_EFFICIENCY, /**< of links */
     CCL_I_FIT_WIRE,       /**< of switch connections */
     CCL_I_FIT_REDUCE
@@ -45,6 +46,8 @@ typedef struct ccl_i_constants_set {
     double overhead_s[CCL_I_FIT_KINDS][CCL_I_FIT_PROTOS];
     double latency_s[CCL_I_FIT_KINDS][CCL_I_FIT_PROTOS];
     double tb_rate_Bps[CCL_I_FIT_KINDS][CCL_I_FIT_PROTOS];
+    double message_s[CCL_I_FIT_KINDS][CCL_I_FIT_PROTOS];
+    double message_bytes[CCL_I_FIT_KINDS][CCL_I_FIT_PROTOS]; /**< where message_s is */
     double efficiency[CCL_I_FIT_KINDS];
     double wire[CCL_I_FIT_KINDS];
     double reduce_Bps;

@@ -13,6 +13,7 @@
 #define NOISE 0.03           /* of a repeated nccl-tests run */
 #define MOST_LAUNCH_S 50e-6  /* a launch of more is waiting for something else */
 #define MOST_STEP_S 100e-6
+#define MESSAGE_S 0.25e-6 /* of NDR (docs/reproductions/nccl.md) */
 
 /* Priors and bounds of factors. Spreads are of logarithms. */
 const ccl_i_fit_about_t ccl_i_fit_about[] = {
@@ -22,6 +23,7 @@ const ccl_i_fit_about_t ccl_i_fit_about[] = {
     [CCL_I_FIT_LATENCY] = {1, 0.7, 0.02, 50, "latency", "s"},
     /* The topologies have NCCL's own caps of a channel. */
     [CCL_I_FIT_TB_RATE] = {1, 0.2, 0.02, 10, "tb_rate", "B/s"},
+    [CCL_I_FIT_MESSAGE] = {1, 1.5, 0.02, 100, "message", "s"},
     [CCL_I_FIT_EFFICIENCY] = {EFFICIENCY_PRIOR, 0.1, 0.05, 1, "efficiency", "1"},
     [CCL_I_FIT_WIRE] = {1.105, 0.15, 1, 3, "wire", "1"}, /* requests beside the data */
     [CCL_I_FIT_REDUCE] = {1, 0.7, 0.02, 50, "reduce_rate", "B/s"}};
@@ -45,6 +47,18 @@ static double own_latency_s(const ccl_i_fit_kind_t *kind, int proto) {
     return own_s > 0 ? own_s : strcmp(kind->name, "net") == 0 ? 1e-6 : 0.1e-6;
 }
 
+/* What NCCL sends in a message; a message of 0 is taken as that of its measured networks. */
+static double own_message_s(const ccl_i_fit_kind_t *kind, int proto) {
+    double own_s = kind->own[proto].message_s;
+    return own_s > 0 ? own_s : MESSAGE_S;
+}
+
+static double own_message_bytes(const ccl_i_fit_kind_t *kind, int proto) {
+    static const double nccl[CCL_I_FIT_PROTOS] = {32768, 524288, 1048576};
+    double own = kind->own[proto].message_bytes;
+    return isfinite(own) ? own : nccl[proto];
+}
+
 double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint32_t kind) {
     const ccl_transport_t *t =
         kind == CCL_NONE || p->proto < 0 ? NULL : &j->bench->kinds[kind].own[p->proto];
@@ -59,6 +73,8 @@ double ccl_i_fit_own(const ccl_i_fit_job_t *j, const ccl_i_fit_param_t *p, uint3
         return own_latency_s(&j->bench->kinds[kind], p->proto);
     case CCL_I_FIT_TB_RATE:
         return t->tb_rate_Bps;
+    case CCL_I_FIT_MESSAGE:
+        return own_message_s(&j->bench->kinds[kind], p->proto);
     case CCL_I_FIT_REDUCE:
         return ccl_model_gpu(j->bench->sources[0].topo, 0).reduce_rate_Bps;
     default:
@@ -118,6 +134,8 @@ static void choose_parameters(ccl_i_fit_job_t *j) {
             } else {
                 add(j, CCL_I_FIT_STEP, p, k);
             }
+            if (b->of_nccl && strcmp(b->kinds[k].name, "net") == 0)
+                add(j, CCL_I_FIT_MESSAGE, p, k);
             /* Of a switch's the links limit (bench.c). */
             if (several && plain > 1 && !b->kinds[k].base)
                 add(j, CCL_I_FIT_TB_RATE, p, k);
@@ -169,6 +187,11 @@ void ccl_i_fit_constants(const ccl_i_fit_job_t *j, const double *p, ccl_i_consta
             if (q->what == CCL_I_FIT_LATENCY)
                 c->latency_s[k][q->proto] =
                     ccl_i_fit_rounded(own_latency_s(&b->kinds[k], q->proto) * factor);
+            if (q->what == CCL_I_FIT_MESSAGE) {
+                c->message_bytes[k][q->proto] = own_message_bytes(&b->kinds[k], q->proto);
+                c->message_s[k][q->proto] =
+                    ccl_i_fit_rounded(own_message_s(&b->kinds[k], q->proto) * factor);
+            }
             if (q->what == CCL_I_FIT_TB_RATE && isfinite(t->tb_rate_Bps))
                 c->tb_rate_Bps[k][q->proto] = ccl_i_fit_rounded(t->tb_rate_Bps * factor);
         }

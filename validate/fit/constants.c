@@ -40,6 +40,14 @@ static void add_time(ccl_text_t *out, bool *first, const char *key, double value
     ccl_text_printf(out, "\"%s\"", ccl_format_time(value, text, sizeof text));
 }
 
+static void add_bytes(ccl_text_t *out, bool *first, const char *key, double value) {
+    char text[64];
+    if (isnan(value))
+        return;
+    add_key(out, first, key);
+    ccl_text_printf(out, "\"%s\"", ccl_format_bytes(value, text, sizeof text));
+}
+
 static void add_protocols(const ccl_i_constants_set_t *c, uint32_t k, ccl_text_t *out) {
     bool first = true;
     ccl_text_printf(out, "\"protocols\": {");
@@ -52,6 +60,8 @@ static void add_protocols(const ccl_i_constants_set_t *c, uint32_t k, ccl_text_t
         add_time(out, &of_proto, "overhead", c->overhead_s[k][p]);
         add_time(out, &of_proto, "latency", c->latency_s[k][p]);
         add_rate(out, &of_proto, "tb_rate", c->tb_rate_Bps[k][p]);
+        add_time(out, &of_proto, "message", c->message_s[k][p]);
+        add_bytes(out, &of_proto, "message_size", c->message_bytes[k][p]);
         ccl_text_printf(out, "}");
         first = false;
     }

@@ -36,11 +36,14 @@ static uint32_t merge(ccl_curve_point_t *points, uint32_t n) {
     uint32_t kept = 0;
     qsort(points, n, sizeof *points, by_size);
     for (uint32_t i = 0; i < n;) {
-        double sum = 0;
+        double sum = 0, times = 0;
         uint32_t first = i;
-        for (; i < n && by_size(&points[first], &points[i]) == 0; i++)
+        for (; i < n && by_size(&points[first], &points[i]) == 0; i++) {
             sum += log(points[i].factor);
+            times += log(points[i].measured_s);
+        }
         points[kept] = points[first];
+        points[kept].measured_s = exp(times / (i - first));
         points[kept++].factor = exp(sum / (i - first));
     }
     return kept;
@@ -61,7 +64,7 @@ static ccl_status_t make_one(const ccl_i_bench_t *b, const bool *training,
             continue;
         ccl_i_curve_way(p, way, sizeof way);
         points[n] = (ccl_curve_point_t){p->size_bytes, p->measured_s / predicted_s[i],
-                                        ccl_arena_strdup(arena, way)};
+                                        ccl_arena_strdup(arena, way), p->measured_s};
         if (!points[n++].way)
             return ccl_fail_nomem(err);
     }
@@ -100,7 +103,7 @@ uint32_t ccl_i_correct(const ccl_i_bench_t *b, const ccl_curve_t *curves, uint32
         char way[40];
         ccl_i_curve_way(p, way, sizeof way);
         found += curve != NULL;
-        out[i] = predicted_s[i] * ccl_curve_factor(curve, p->size_bytes, way);
+        out[i] = ccl_curve_time(curve, p->size_bytes, way, predicted_s[i]);
     }
     return found;
 }
@@ -118,8 +121,8 @@ void ccl_i_curves_text(const ccl_curve_t *curves, uint32_t n, ccl_text_t *out) {
                         curves[c].nhosts);
         for (uint32_t i = 0; i < curves[c].npoints; i++) {
             const ccl_curve_point_t *p = &curves[c].points[i];
-            ccl_text_printf(out, "%s\n      [%.17g, %.6g, \"%s\"]", i ? "," : "", p->size_bytes,
-                            p->factor, p->way);
+            ccl_text_printf(out, "%s\n      [%.17g, %.6g, \"%s\", %.6g]", i ? "," : "",
+                            p->size_bytes, p->factor, p->way, p->measured_s);
         }
         ccl_text_printf(out, "]}");
     }
