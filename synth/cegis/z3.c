@@ -249,6 +249,8 @@ static ccl_status_t try_window(search_t *s, uint32_t from, uint64_t share, int *
         s->effort = 0; /* not even the model can be afforded */
     else if (status == CCL_OK)
         status = solve_window(&w, share, found_out, err);
+    if (*found_out == 1 || from == 0) /* the last: a context takes long to destroy */
+        w.z3 = NULL;
     ccl_i_cegis_window_fini(&w);
     return status;
 }

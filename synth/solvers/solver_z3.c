@@ -1,9 +1,17 @@
 /* Questions to Z3, whose errors stick. */
 #include "synth/solvers/solver_z3.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <z3.h>
+
+/* A context fills two tables of 8.5 MB before it is asked anything. */
+#define ROOM_BYTES ((size_t)20 << 20)
+#define MMAP_BYTES (32 << 20)
 
 struct ccl_i_z3 {
     Z3_context z3;
@@ -38,8 +46,20 @@ static void forget_model(ccl_i_z3_t *z) {
     z->model = NULL;
 }
 
+/* Contexts one after the other get the same memory, in large pages. */
+static void make_room(void) {
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    void *room = malloc(ROOM_BYTES);
+    ccl_memory_large(room, ROOM_BYTES);
+    free(room);
+#endif
+}
+
 ccl_i_z3_t *ccl_i_z3_create(uint32_t megabytes) {
     char text[16];
+    make_room();
     ccl_i_z3_t *z = calloc(1, sizeof *z);
     if (!z)
         return NULL;

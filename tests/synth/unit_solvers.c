@@ -8,6 +8,13 @@
 #include "synth/solvers/solver_z3.h"
 
 #include <math.h>
+#include <sys/resource.h>
+
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { OWN_MALLOC = 1 }; /* what it keeps is its own choice */
+#else
+enum { OWN_MALLOC = 0 };
+#endif
 
 typedef ccl_status_t (*ask_fn)(ccl_error_t *err);
 
@@ -249,6 +256,19 @@ static ccl_status_t z3_gives_up(ccl_error_t *err) {
     return ccl_i_z3_status(z, err);
 }
 
+/** A context is 17 MB, 4000 pages: the second gets those of the first. */
+static ccl_status_t z3_keeps_its_room(ccl_error_t *err) {
+    struct rusage before, after;
+    ccl_i_z3_t *z = ccl_i_z3_create(0);
+    HOLDS(z);
+    ccl_i_z3_destroy(z);
+    HOLDS(getrusage(RUSAGE_SELF, &before) == 0);
+    z = ccl_i_z3_create(0);
+    HOLDS(z && getrusage(RUSAGE_SELF, &after) == 0);
+    HOLDS(OWN_MALLOC || after.ru_minflt - before.ru_minflt < 1000);
+    return CCL_OK;
+}
+
 START_TEST(test_z3) {
     expect(z3_answers, CCL_OK, NULL);
     expect(z3_of_little_work, CCL_OK, NULL);
@@ -256,6 +276,7 @@ START_TEST(test_z3) {
     expect(z3_without_memory, CCL_ERR_NOMEM, "out of memory (Z3: ");
     expect(z3_search_without_memory, CCL_ERR_NOMEM, "out of memory");
     expect(z3_gives_up, CCL_UNSUPPORTED, "Z3 gave up: ");
+    expect(z3_keeps_its_room, CCL_OK, NULL);
 }
 END_TEST
 
