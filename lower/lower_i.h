@@ -79,7 +79,8 @@ typedef struct ccl_i_lowering {
     uint32_t ntransfers, nranks, slots;
     const ccl_topology_t *topo;      /* NULL: any */
     uint32_t max_blocks;             /* of a GPU, beside its sms */
-    const ccl_transfer_t *transfers; /* sorted by step, then chunk; the schedule's where they are */
+    const ccl_transfer_t *transfers; /* by step, then chunk or as listed; the schedule's where it
+                                        has them so */
     uint32_t *original;              /* [ntransfers] their places there; NULL: the same */
     const uint16_t *stage;           /* [ntransfers] of the schedule's transfers; NULL: all 0 */
     const uint8_t *forwards; /* [2 ntransfers] of the schedule's transfers; NULL: by channels */

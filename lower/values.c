@@ -46,14 +46,15 @@ static uint64_t place_key(const ccl_i_lowering_t *l, uint32_t op) {
     return (uint64_t)ccl_i_op_rank(l, op) << 32 | l->transfers[op / 2].chunk;
 }
 
-/* Transfers by step, then chunk. */
+/* Transfers by step, then chunk, or as they are listed. */
 static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
     const ccl_schedule_t *schedule = l->schedule;
     uint32_t n = l->ntransfers;
     bool sorted = true;
     CCL_TRY(sorter_room(s, n, err));
     for (uint32_t i = 0; i < n; i++) {
-        s->keys[i] = (uint64_t)schedule->transfers[i].step << 32 | schedule->transfers[i].chunk;
+        s->keys[i] = (uint64_t)schedule->transfers[i].step << 32;
+        s->keys[i] |= schedule->listed ? 0 : schedule->transfers[i].chunk;
         s->items[i] = i;
         sorted = sorted && (i == 0 || s->keys[i - 1] <= s->keys[i]);
     }
@@ -182,8 +183,7 @@ static ccl_status_t order(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t *err) {
             s->keys[t - i] = by_chunk ? l->transfers[t].chunk : nth[t];
             s->items[t - i] = t;
         }
-        if (!by_chunk)
-            sorter_run(s, end - i);
+        sorter_run(s, end - i);
         for (uint32_t k = 0; k < end - i; k = same) {
             for (same = k + 1; same < end - i && s->keys[same] == s->keys[k];)
                 same++;

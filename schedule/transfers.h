@@ -44,6 +44,8 @@ typedef struct ccl_schedule {
                     done */
     bool joined; /**< lowered in its own order, transfers of a step from one rank to another on a
                     channel, whose chunks lie side by side at both, are one primitive */
+    bool listed; /**< lowered in its own order, transfers of a step are done in the order in which
+                    they stand; else by chunk */
     double piece_bytes; /**< most chunk bytes of a micro-batch: how deep its chunks are pipelined;
                              0: as the cluster says. Lowering hands it to the program */
     ccl_arena_t arena;

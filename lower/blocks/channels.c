@@ -47,6 +47,7 @@ ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const 
     (*out)->limited = schedule->limited;
     (*out)->piece_bytes = schedule->piece_bytes;
     (*out)->joined = schedule->joined;
+    (*out)->listed = schedule->listed;
     return CCL_OK;
 }
 

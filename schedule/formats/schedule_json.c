@@ -304,15 +304,15 @@ static ccl_status_t read_collective(const ccl_json_at_t *at, ccl_collective_t **
 /** What stands beside a schedule's transfers. */
 typedef struct head {
     const char *name, *origin;
-    bool limited, rounds, joined;
+    bool limited, rounds, joined, listed;
     double piece_bytes;
 } head_t;
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format",    "name",        "origin", "collective",
-                                       "limited",   "rounds",      "joined", "groups",
-                                       "transfers", "piece_bytes", NULL};
+    static const char *const keys[] = {"format",  "name",      "origin",      "collective",
+                                       "limited", "rounds",    "joined",      "listed",
+                                       "groups",  "transfers", "piece_bytes", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");
@@ -333,6 +333,8 @@ static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_colle
     ccl_json_at_t joined_at = ccl_json_member(root, "joined");
     CCL_TRY(ccl_json_bool(&rounds_at, false, &head->rounds, err));
     CCL_TRY(ccl_json_bool(&joined_at, false, &head->joined, err));
+    ccl_json_at_t listed_at = ccl_json_member(root, "listed");
+    CCL_TRY(ccl_json_bool(&listed_at, false, &head->listed, err));
     CCL_TRY(ccl_json_number(&piece_at, false, &head->piece_bytes, err));
     if (head->piece_bytes < 0 || head->piece_bytes > 0x1p63)
         return ccl_json_fail(&piece_at, err, "piece_bytes: a number of bytes up to 2^63 is needed");
@@ -471,6 +473,7 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
         (*out)->limited = head.limited;
         (*out)->rounds = head.rounds;
         (*out)->joined = head.joined;
+        (*out)->listed = head.listed;
         (*out)->piece_bytes = head.piece_bytes;
     }
 end:
@@ -527,6 +530,8 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
         ccl_text_printf(out, ",\n  \"rounds\": true");
     if (schedule->joined)
         ccl_text_printf(out, ",\n  \"joined\": true");
+    if (schedule->listed)
+        ccl_text_printf(out, ",\n  \"listed\": true");
     if (schedule->piece_bytes > 0)
         ccl_text_printf(out, ",\n  \"piece_bytes\": %.0f", schedule->piece_bytes);
     for (uint32_t g = 0; g < schedule->ngroups; g++) {

@@ -8,6 +8,9 @@
 #include "synth/common/plan.h"
 #include "synth/registry.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, const char **why) {
     (void)topo;
     switch (want->kind) {
@@ -92,6 +95,60 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     return CCL_OK;
 }
 
+/* Where the chunk's tree begins, or ends. */
+static uint32_t root_of(const ccl_schedule_t *s, uint32_t chunk, uint32_t parts) {
+    const ccl_chunk_t *c = &s->coll->chunks[chunk];
+    return c->reduced ? c->dests[chunk / parts % c->ndests] : c->sources[0];
+}
+
+/* How far from its root the hop ends; in reductions, which are reversed, how near. */
+static uint32_t turn_of(const levels_t *l, const ccl_schedule_t *s, const ccl_transfer_t *t,
+                        uint32_t parts) {
+    bool up = s->coll->chunks[t->chunk].reduced && t->phase == 0;
+    uint32_t root = l->place[root_of(s, t->chunk, parts)], at = l->place[up ? t->src : t->dst];
+    uint32_t major = offset_of(root / l->minors, at / l->minors, l->majors);
+    uint32_t minor = offset_of(root % l->minors, at % l->minors, l->minors);
+    uint32_t offset = major * l->minors + minor;
+    return up ? l->majors * l->minors - 1 - offset : offset;
+}
+
+/*
+ * Chunks of a step in turns by offset, not by number: every rank does the same in its own terms, so
+ * none waits for what another does last, and runs fold.
+ */
+static ccl_status_t take_turns(const levels_t *l, uint32_t parts, ccl_schedule_t *s,
+                               ccl_error_t *err) {
+    uint32_t n = s->ntransfers, nturns = l->majors * l->minors;
+    uint32_t *turn = malloc((n + (size_t)1) * sizeof *turn);
+    uint32_t *next = malloc((nturns + (size_t)1) * sizeof *next);
+    ccl_transfer_t *to = malloc((n + (size_t)1) * sizeof *to);
+    bool ok = turn && next && to;
+    for (uint32_t i = 0, end = 0; ok && i < n; i = end) {
+        memset(next, 0, (nturns + (size_t)1) * sizeof *next);
+        for (; end < n && s->transfers[end].step == s->transfers[i].step; end++) {
+            turn[end] = turn_of(l, s, &s->transfers[end], parts);
+            next[turn[end] + 1]++;
+        }
+        for (uint32_t k = 0; k < nturns; k++)
+            next[k + 1] += next[k];
+        for (uint32_t k = i; k < end; k++)
+            to[i + next[turn[k]]++] = s->transfers[k];
+    }
+    if (ok && n > 0)
+        memcpy(s->transfers, to, n * sizeof *to);
+    s->listed = true;
+    free(turn);
+    free(next);
+    free(to);
+    return ok ? CCL_OK : ccl_fail_nomem(err);
+}
+
+/* Where ranks are alike. An AllReduce in sums of offsets comes down other ways than it went up, and
+   is faster by number. */
+static bool takes_turns(const levels_t *l, bool even, ccl_collective_kind_t kind) {
+    return even && (kind != CCL_ALLREDUCE || (is_pow2(l->majors) && is_pow2(l->minors)));
+}
+
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_routes_t *routes, const ccl_collective_t *want,
                                const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -126,6 +183,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                          .user = &l};
     status = options->channels ? ccl_i_plan_run(ctx, &c, want, &plan, out, err)
                                : ccl_i_plan_fit(ctx, &c, want, &plan, &l.channels, out, err);
+    if (status == CCL_OK && takes_turns(&l, even, want->kind))
+        status = take_turns(&l, l.channels * (options->chunks ? options->chunks : 1), *out, err);
     if (status == CCL_OK)
         ccl_origin_set((*out)->origin, "recursive: doubling and halving in %u rounds, %u channel%s",
                        rounds, l.channels, l.channels == 1 ? "" : "s");

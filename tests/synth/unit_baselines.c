@@ -193,6 +193,46 @@ START_TEST(test_mixed_mesh) {
 }
 END_TEST
 
+/* Every rank takes chunks in turns of its own: that is faster than by number, and GPUs that are alike
+   are simulated once. Where they would not be faster, chunks go by number. */
+START_TEST(test_turns) {
+    static const struct {
+        const char *spec;
+        ccl_collective_kind_t kind;
+        bool listed;
+        double most; /* of the time by number; measured 0.61 to 0.83 */
+        uint32_t events;
+    } cases[] = {{"dgx-h100*4", CCL_ALLREDUCE, true, 0.85, 800},
+                 {"dgx-h100*4", CCL_ALLGATHER, true, 0.85, 800},
+                 {"dgx-h100*4", CCL_REDUCESCATTER, true, 0.85, 800},
+                 {"dgx-h100*4", CCL_ALLTOALL, true, 0.9, 5000},
+                 {"dgx-h100*6", CCL_ALLGATHER, true, 0.85, 800},
+                 {"dgx-h100*6", CCL_ALLREDUCE, false, 1, UINT32_MAX},
+                 {"heteccl-h20-4+8", CCL_ALLTOALL, false, 1, UINT32_MAX}};
+    for (size_t i = 0; i < CCL_ARRAY_LEN(cases); i++) {
+        ccl_topology_t *topo = topology(cases[i].spec);
+        ccl_schedule_t *s = synthesized("recursive", topo, cases[i].kind, NULL);
+        ccl_program_t *program = NULL;
+        ccl_sim_result_t *run = NULL;
+        ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+        sim.size_bytes = 64 << 20;
+        ck_assert_int_eq(s->listed, cases[i].listed);
+        ck_assert_int_eq(ccl_lower(NULL, s, NULL, &program, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, NULL), CCL_OK);
+        ck_assert_msg(run->events <= cases[i].events, "%zu: %llu events", i,
+                      (unsigned long long)run->events);
+        s->listed = false;
+        double by_number_s = lowered_s(topo, s, NULL, &sim);
+        ck_assert_msg(run->time_s <= cases[i].most * by_number_s, "%zu: %.3f of the time", i,
+                      run->time_s / by_number_s);
+        ccl_sim_result_destroy(run);
+        ccl_program_destroy(program);
+        ccl_schedule_destroy(s);
+        ccl_topology_destroy(topo);
+    }
+}
+END_TEST
+
 START_TEST(test_relays) {
     /* Across rails there is no route: direct relays and says so in its transfers. */
     const char *spec = "servers:2 gpus:2 nvswitch=1GB/s,1us nics:2x1GB/s,1us fabric=rail";
@@ -248,6 +288,7 @@ int main(void) {
     tcase_add_test(tcase, test_tree_rails);
     tcase_add_test(tcase, test_rails);
     tcase_add_test(tcase, test_mixed_mesh);
+    tcase_add_test(tcase, test_turns);
     tcase_add_test(tcase, test_relays);
     tcase_add_loop_test(tcase, test_refusals, 0, (int)CCL_ARRAY_LEN(refusals));
     suite_add_tcase(suite, tcase);

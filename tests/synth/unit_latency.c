@@ -188,10 +188,14 @@ START_TEST(test_options) {
     for (int joined = 0; joined < 2; joined++) { /* the JSON form keeps it */
         ccl_schedule_t *again = NULL;
         ccl_text_t text = {0};
-        schedule->joined = joined;
+        schedule->joined = schedule->listed = joined;
         MUST(ccl_schedule_write_json(schedule, &text, e));
         MUST(ccl_schedule_read_json("test", text.data, text.len, &again, e));
-        ck_assert(again->joined == schedule->joined && ccl_schedule_equal(schedule, again));
+        ck_assert(again->joined == schedule->joined && again->listed == schedule->listed);
+        ck_assert(ccl_schedule_equal(schedule, again));
+        again->listed = !joined;
+        ck_assert(!ccl_schedule_equal(schedule, again));
+        again->listed = joined;
         again->joined = !joined;
         ck_assert(!ccl_schedule_equal(schedule, again));
         ccl_schedule_destroy(again);
