@@ -42,8 +42,8 @@ typedef struct ccl_schedule {
     bool rounds; /**< steps are rounds: lowered in their own order, a rank starts a step's sends
                     only  when its sends and receives of its step before, on the same channel, are
                     done */
-    bool joined; /**< lowered in its own order, transfers of a step from one rank to another on a
-                    channel, whose chunks lie side by side at both, are one primitive */
+    bool joined; /**< lowered in its own order, transfers of a step with the same ends and channel,
+                    whose chunks lie side by side at all ends, are one primitive */
     bool listed; /**< lowered in its own order, transfers of a step are done in the order in which
                     they stand; else by chunk */
     double piece_bytes; /**< most chunk bytes of a micro-batch: how deep its chunks are pipelined;

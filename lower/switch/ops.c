@@ -145,36 +145,6 @@ static bool forwards(const ccl_i_switching_t *w, uint32_t recv, uint32_t send) {
            (w->forward == CCL_I_FORWARD_PULLS && pulls && multicasts);
 }
 
-/** Every operation its item, in the total order; one that forwards stands where it sends. */
-static ccl_status_t make_items(ccl_i_switching_t *w, ccl_error_t *err) {
-    uint32_t *partner = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *partner);
-    w->items = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *w->items);
-    if (!partner || !w->items)
-        return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < w->nops; i++)
-        partner[i] = CCL_NONE;
-    for (uint32_t i = 1; i < w->nops; i++) {
-        uint32_t a = w->history[i - 1], b = w->history[i];
-        if (forwards(w, a, b)) {
-            partner[a] = b;
-            partner[b] = a;
-        }
-    }
-    for (uint32_t i = 0; i < w->nops; i++) {
-        ccl_i_swop_t *op = &w->ops[i];
-        if (!op->sends && partner[i] != CCL_NONE)
-            continue;
-        ccl_i_switem_t *item = &w->items[w->nitems];
-        *item =
-            (ccl_i_switem_t){.send = op->sends ? i : CCL_NONE, .recv = op->sends ? partner[i] : i};
-        op->item = w->nitems;
-        if (op->sends && partner[i] != CCL_NONE)
-            w->ops[partner[i]].item = w->nitems;
-        w->nitems++;
-    }
-    return CCL_OK;
-}
-
 /** The value of one chunk at one rank on its way through the items. */
 typedef struct walk {
     uint32_t rank, chunk;
@@ -214,13 +184,111 @@ static ccl_status_t add_dep(ccl_i_switching_t *w, ccl_i_switem_t *item, uint32_t
         return CCL_OK;
     if (!ccl_grow(&w->deps, &w->deps_cap, w->ndeps + 1, sizeof *w->deps))
         return ccl_fail_nomem(err);
-    w->deps[w->ndeps++] = on;
+    w->deps[w->ndeps++] = (ccl_i_swdep_t){(uint32_t)(item - w->items), on};
     item->ndeps++;
     return CCL_OK;
 }
 
 static bool same(ccl_i_loc_t a, ccl_i_loc_t b) {
     return a.buf == b.buf && a.off == b.off;
+}
+
+/** Where a rank has a chunk, always; false: it has it at several places, or in scratch. */
+static bool only_place(const ccl_i_switching_t *w, uint32_t rank, uint32_t chunk,
+                       ccl_i_loc_t *out) {
+    walk_t k = {0};
+    begin(w, &k, rank, chunk);
+    *out = k.home;
+    return k.home.off != CCL_NONE && (k.now.off == CCL_NONE || same(k.now, k.home));
+}
+
+/** Operations by transfer. */
+typedef struct by_transfer {
+    uint32_t *first, *op; /* [ntransfers + 1], [nops] */
+} by_transfer_t;
+
+/** Whether transfer `t` + 1 may go in one primitive with `t`: nowhere is either forwarded, which
+ * goes piece by piece, and their chunks lie side by side everywhere. */
+static bool side_by_side(const ccl_i_switching_t *w, const by_transfer_t *by,
+                         const uint32_t *partner, uint32_t t) {
+    const ccl_transfer_t *a = &w->schedule->transfers[t], *b = a + 1;
+    uint32_t n = by->first[t + 1] - by->first[t];
+    if (a->src != b->src || a->dst != b->dst || a->channel != b->channel || a->step != b->step ||
+        a->reduce != b->reduce)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t op = by->op[by->first[t] + i];
+        ccl_i_loc_t x, y;
+        if (partner[op] != CCL_NONE || partner[by->op[by->first[t + 1] + i]] != CCL_NONE ||
+            !only_place(w, w->ops[op].rank, a->chunk, &x) ||
+            !only_place(w, w->ops[op].rank, b->chunk, &y) || x.buf != y.buf || x.off + 1 != y.off)
+            return false;
+    }
+    return true;
+}
+
+/** The operation of the connection's next transfer that each is one primitive with. */
+static ccl_status_t find_joined(ccl_i_switching_t *w, const uint32_t *partner, uint32_t *next,
+                                ccl_error_t *err) {
+    uint32_t n = w->schedule->ntransfers;
+    by_transfer_t by = {ccl_arena_alloc(&w->arena, n + (size_t)2, sizeof *by.first),
+                        ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *by.op)};
+    if (!by.first || !by.op)
+        return ccl_fail_nomem(err);
+    memset(by.first, 0, (n + (size_t)2) * sizeof *by.first);
+    for (uint32_t i = 0; i < w->nops; i++)
+        by.first[w->ops[i].transfer + 2]++;
+    for (uint32_t t = 2; t <= n; t++)
+        by.first[t] += by.first[t - 1];
+    for (uint32_t i = 0; i < w->nops; i++)
+        by.op[by.first[w->ops[i].transfer + 1]++] = i;
+    for (uint32_t t = 0; t + 1 < n; t++) {
+        if (!side_by_side(w, &by, partner, t))
+            continue;
+        for (uint32_t i = by.first[t]; i < by.first[t + 1]; i++)
+            next[by.op[i]] = by.op[i + by.first[t + 1] - by.first[t]];
+    }
+    return CCL_OK;
+}
+
+/** Every operation its item, in the total order; one that forwards stands where it sends, those
+ * that are joined where the last of them is. */
+static ccl_status_t make_items(ccl_i_switching_t *w, ccl_error_t *err) {
+    uint32_t *partner = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *partner);
+    uint32_t *next = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *next);
+    w->items = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *w->items);
+    if (!partner || !next || !w->items)
+        return ccl_fail_nomem(err);
+    for (uint32_t i = 0; i < w->nops; i++)
+        partner[i] = next[i] = CCL_NONE;
+    for (uint32_t i = 1; i < w->nops; i++) {
+        uint32_t a = w->history[i - 1], b = w->history[i];
+        if (forwards(w, a, b)) {
+            partner[a] = b;
+            partner[b] = a;
+        }
+    }
+    if (w->joined)
+        CCL_TRY(find_joined(w, partner, next, err));
+    for (uint32_t i = 0; i < w->nops; i++) {
+        ccl_i_swop_t *op = &w->ops[i];
+        if ((!op->sends && partner[i] != CCL_NONE) || next[i] != CCL_NONE)
+            continue;
+        ccl_i_switem_t *item = &w->items[w->nitems];
+        *item =
+            (ccl_i_switem_t){.send = op->sends ? i : CCL_NONE, .recv = op->sends ? partner[i] : i};
+        op->item = w->nitems;
+        if (op->sends && partner[i] != CCL_NONE)
+            w->ops[partner[i]].item = w->nitems;
+        w->nitems++;
+    }
+    for (uint32_t i = w->nops; i-- > 0;) { /* the last of them is behind the others */
+        if (next[i] == CCL_NONE)
+            continue;
+        w->ops[i].item = w->ops[next[i]].item;
+        w->items[w->ops[i].item].more++;
+    }
+    return CCL_OK;
 }
 
 static ccl_status_t receive(ccl_i_switching_t *w, walk_t *k, uint32_t op, ccl_error_t *err) {
@@ -321,22 +389,39 @@ static ccl_status_t check_places(const ccl_i_switching_t *w, ccl_error_t *err) {
     return status;
 }
 
+/** Dependencies by item; what is joined has some of each of its chunks. */
+static ccl_status_t sort_deps(ccl_i_switching_t *w, ccl_error_t *err) {
+    w->on = ccl_arena_alloc(&w->arena, w->ndeps + 1, sizeof *w->on);
+    if (!w->on)
+        return ccl_fail_nomem(err);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < w->nitems; i++) {
+        w->items[i].first_dep = at;
+        at += w->items[i].ndeps;
+        w->items[i].ndeps = 0;
+    }
+    for (size_t d = 0; d < w->ndeps; d++) {
+        ccl_i_switem_t *item = &w->items[w->deps[d].item];
+        w->on[item->first_dep + item->ndeps++] = w->deps[d].on;
+        w->crossed = w->crossed || w->deps[d].on > w->deps[d].item;
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
     walk_t k = {.rank = CCL_NONE};
     ccl_status_t status = make_items(w, err);
 
-    /* Dependencies of an item lie together: a fused one has them all from its receive. */
     for (uint32_t i = 0; i < w->nops && status == CCL_OK; i++) {
         uint32_t op = w->history[i];
         uint32_t chunk = ccl_i_swop_transfer(w, op)->chunk;
         if (i == 0 || k.rank != w->ops[op].rank || k.chunk != chunk)
             begin(w, &k, w->ops[op].rank, chunk);
-        ccl_i_switem_t *item = &w->items[w->ops[op].item];
-        if (item->ndeps == 0)
-            item->first_dep = (uint32_t)w->ndeps;
         status = w->ops[op].sends ? send(w, &k, op, err) : receive(w, &k, op, err);
     }
     free(k.reads);
+    if (status == CCL_OK)
+        status = sort_deps(w, err);
     if (status == CCL_OK)
         status = check_places(w, err);
     return status == CCL_OK ? find_copies(w, err) : status;

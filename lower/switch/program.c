@@ -134,7 +134,7 @@ static void thin_deps(blocks_t *b) {
     ccl_i_switching_t *w = b->w;
     for (uint32_t i = 0; i < w->nitems; i++) {
         ccl_i_switem_t *item = &w->items[i];
-        uint32_t *deps = w->deps ? w->deps + item->first_dep : NULL, n = 0;
+        uint32_t *deps = w->on + item->first_dep, n = 0;
         if (item->ndeps > 1)
             qsort(deps, item->ndeps, sizeof *deps, by_number);
         for (uint32_t d = 0; d < item->ndeps; d++) {
@@ -178,6 +178,8 @@ static bool find_messages(const ccl_i_switching_t *w, messages_t *m, size_t *n_o
             continue;
         const ccl_i_swop_t *s = &w->ops[w->ops[i].sends ? i : other];
         const ccl_i_swop_t *r = &w->ops[w->ops[i].sends ? other : i];
+        if (w->items[s->item].more > 0 && &w->ops[w->items[s->item].send] != s)
+            continue; /* one message with a later one */
         uint32_t kind = !w->ops[i].shared ? 0 : w->ops[i].sends ? 1 : 2;
         uint32_t channel = ccl_i_swop_transfer(w, i)->channel << 2 | kind;
         uint64_t pair = s->rank * nranks + r->rank;
@@ -250,11 +252,11 @@ static ccl_step_t primitive(const ccl_i_switching_t *w, const ccl_i_switem_t *it
                                 : reduces ? sends ? CCL_PRIM_RRCS : CCL_PRIM_RRC
                                 : sends   ? CCL_PRIM_RCS
                                           : CCL_PRIM_R,
-                        .count = 1,
+                        .count = 1 + item->more,
                         .src_buf = item->src.buf,
-                        .src_off = item->src.off,
+                        .src_off = item->src.off - item->more,
                         .dst_buf = item->dst.buf,
-                        .dst_off = item->dst.off,
+                        .dst_off = item->dst.off - item->more,
                         .dep_tb = CCL_NONE,
                         .dep_step = CCL_NONE};
 }
@@ -272,7 +274,7 @@ static void emit_block(const blocks_t *b, uint32_t block, ccl_program_builder_t 
         const ccl_i_switem_t *item = &w->items[b->list[i]];
         ccl_step_t main = primitive(w, item);
         for (uint32_t d = 0; d < item->ndeps; d++) {
-            const ccl_i_switem_t *on = &w->items[w->deps[item->first_dep + d]];
+            const ccl_i_switem_t *on = &w->items[w->on[item->first_dep + d]];
             ccl_step_t *step = &main;
             ccl_step_t nop = {.type = CCL_PRIM_NOP};
             if (d + 1 < item->ndeps)

@@ -23,17 +23,19 @@ static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_optio
 /** @param ops  operations and their order; the items that they become are of this call.
     @param out  NULL where these forwards could stop the program. */
 static ccl_status_t lower_with(const ccl_i_switching_t *ops, const ccl_lower_options_t *options,
-                               ccl_i_forward_t forward, ccl_program_t **out, ccl_error_t *err) {
+                               ccl_i_forward_t forward, bool joined, ccl_program_t **out,
+                               ccl_error_t *err) {
     ccl_i_switching_t w = *ops;
     bool flows = false;
     *out = NULL;
     w.forward = forward;
+    w.joined = joined;
     ccl_arena_init(&w.arena);
     w.scratch_len = ccl_arena_alloc(&w.arena, w.coll->nranks + (size_t)1, sizeof *w.scratch_len);
     ccl_status_t status = w.scratch_len ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_i_switch_items(&w, err);
-    if (status == CCL_OK)
+    if (status == CCL_OK && !(joined && w.crossed))
         status = ccl_i_switch_flows(&w, options->slots ? options->slots : 1, &flows, err);
     if (status == CCL_OK && flows)
         status = ccl_i_switch_program(&w, options->proto ? options->proto : "Simple", out, err);
@@ -86,9 +88,13 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
         double time_s = INFINITY;
         if (options->no_fuse && ways[i] != CCL_I_FORWARD_NONE)
             continue;
+        if (schedule->joined && ways[i] == CCL_I_FORWARD_ALL)
+            continue; /* what forwards is not joined */
         if (best && (!options->topo || ways[i] == CCL_I_FORWARD_NONE))
             break; /* apart is slower, but always possible */
-        status = lower_with(&ops, options, ways[i], &made, err);
+        status = lower_with(&ops, options, ways[i], schedule->joined, &made, err);
+        if (status == CCL_OK && !made && schedule->joined)
+            status = lower_with(&ops, options, ways[i], false, &made, err);
         bool fresh = made && (!best || !ccl_program_equal(made, best));
         if (status == CCL_OK && fresh && best)
             status = time_of(ctx, options, best, &best_s, err);

@@ -33,23 +33,31 @@ typedef struct ccl_i_swop {
 /** A primitive to be: a send, a receive, or both; operations or CCL_NONE. */
 typedef struct ccl_i_switem {
     uint32_t send, recv;
+    uint32_t more;        /* transfers that are one with it and come before it */
     uint32_t block, step; /* local id of its block, index of its last step there */
     ccl_i_loc_t src, dst;
-    uint32_t first_dep, ndeps; /* items */
+    uint32_t first_dep, ndeps; /* into `on` */
 } ccl_i_switem_t;
+
+typedef struct ccl_i_swdep {
+    uint32_t item, on; /* it waits for another */
+} ccl_i_swdep_t;
 
 typedef struct ccl_i_switching {
     const ccl_schedule_t *schedule;
     const ccl_collective_t *coll;
     bool in_place;
     ccl_i_forward_t forward;
+    bool joined;  /* plain transfers of a step whose chunks lie side by side are one primitive */
+    bool crossed; /* out: an item waits for one behind it in the total order */
     ccl_i_swop_t *ops; /* [nops] in the total order */
     uint32_t nops;
     uint32_t *history;     /* [nops] operations by rank, then chunk, then order */
     ccl_i_switem_t *items; /* [nitems] in the total order */
     uint32_t nitems;
-    uint32_t *deps;
+    ccl_i_swdep_t *deps; /* as they were found */
     size_t ndeps, deps_cap;
+    uint32_t *on; /* [ndeps] by item */
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;
     uint32_t *scratch_len; /* [nranks] */

@@ -13,6 +13,12 @@
  */
 #define MOST_PIECE_BYTES 1048576.0
 #define LEAST_PIECE_BYTES 16384.0
+/** Waves of one piece at the start and at the end, and the bytes of a piece of 256 MiB; with more
+ * transfers, those within servers one by one, they take too long to make. */
+#define FIRST_WAVES 2
+#define LAST_WAVES 6
+#define WAVE_BYTES 65536.0
+#define MOST_TRANSFERS 1200000.0
 /** As ccl_lower() takes. */
 #define DEFAULT_SIZE_BYTES 268435456.0
 /** More than that: a look at everything takes long. */
@@ -137,6 +143,8 @@ static ccl_status_t make_through(const contest_t *c, const ccl_schedule_t *sched
         out->time_s = timing.time_s;
         ccl_origin_add(out->schedule->origin, "through switches, %u channel%s", way.channels,
                        way.channels == 1 ? "" : "s");
+        if (way.waves.pieces > 0)
+            ccl_origin_add(out->schedule->origin, "in waves");
         if (way.piece_bytes > 0)
             ccl_origin_add(out->schedule->origin, "pieces of %.3g KB", way.piece_bytes / 1024);
     }
@@ -160,43 +168,104 @@ static ccl_status_t try_through(const contest_t *c, const ccl_schedule_t *schedu
     return status;
 }
 
-/* The fastest of those through switches: from few channels up, on many GPUs as long as more are
-   faster; then in smaller pieces. A pull hands on nothing before all of a piece has come, so it
-   takes smaller ones than the trees that it replaces. */
-static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *schedule,
-                                 through_t *best, ccl_error_t *err) {
+/* Most pulls of a GPU, or multicasts, of trees on one channel; 0: there are none. */
+static ccl_status_t count_used(const contest_t *c, const ccl_schedule_t *schedule, uint32_t *out,
+                               ccl_error_t *err) {
+    const ccl_i_through_way_t at = {.channels = 1, .parts = 1};
     ccl_schedule_t *one = NULL;
-    ccl_i_through_way_t way = {0}, at = {.channels = 1, .parts = 1};
-    uint32_t used = 0;
-    bool better = true;
-    *best = (through_t){NULL, INFINITY};
+    *out = 0;
     ccl_status_t status = ccl_i_through_switches(c->topo, c->routes, schedule, &at, &one, err);
     if (status == CCL_OK && one)
-        status = most_used(one, &used, err);
+        status = most_used(one, out, err);
     ccl_schedule_destroy(one);
+    return status;
+}
+
+/* Pieces of a part in waves: the larger the message, the longer each. No more than waves of one
+   piece take: it is too small. */
+static uint32_t wave_pieces(const contest_t *c, double part_bytes) {
+    double bytes = WAVE_BYTES * sqrt(c->size_bytes / DEFAULT_SIZE_BYTES);
+    uint32_t pieces = FIRST_WAVES + LAST_WAVES;
+    while (pieces * bytes * M_SQRT2 < part_bytes)
+        pieces *= 2;
+    return pieces;
+}
+
+static bool has_plain(const ccl_schedule_t *s) {
+    for (uint32_t i = 0; i < s->ntransfers; i++)
+        if (!ccl_peer_is_group(s->transfers[i].src) && !ccl_peer_is_group(s->transfers[i].dst))
+            return true;
+    return false;
+}
+
+/* In waves, over as many channels as are best in pieces. What goes through switches all the way has
+   no messages to save. */
+static ccl_status_t try_waves(const contest_t *c, const ccl_schedule_t *schedule, uint32_t channels,
+                              through_t *best, ccl_error_t *err) {
+    ccl_schedule_t *whole = NULL;
+    ccl_i_through_way_t way = {.channels = channels, .in_turn = true};
+    uint32_t used = 0;
+    bool better;
+    if (schedule->coll->kind != CCL_ALLREDUCE || schedule->ngroups > 0 ||
+        !has_plain(best->schedule) || best->time_s > c->hope_s)
+        return CCL_OK;
+    ccl_status_t status = ccl_i_through_uncut(schedule, &whole, err);
+    if (status == CCL_OK)
+        status = count_used(c, whole, &used, err);
+    if (status == CCL_OK && used > 0) {
+        way.parts = (channels + used - 1) / used;
+        double part_bytes = c->size_bytes / whole->coll->nchunks / way.parts;
+        way.waves = (ccl_i_through_waves_t){wave_pieces(c, part_bytes), FIRST_WAVES, LAST_WAVES,
+                                            used, true};
+        double transfers = (double)whole->ntransfers * way.parts * way.waves.pieces;
+        if (way.waves.pieces > FIRST_WAVES + LAST_WAVES && transfers <= MOST_TRANSFERS)
+            status = try_through(c, whole, way, best, &better, err);
+    }
+    ccl_schedule_destroy(whole);
+    return status;
+}
+
+/* In smaller pieces: a pull hands on nothing before all of a piece has come, so it takes smaller
+   ones than the trees that it replaces. Then in turn. */
+static ccl_status_t try_pieces(const contest_t *c, const ccl_schedule_t *schedule,
+                               ccl_i_through_way_t way, through_t *best, ccl_error_t *err) {
+    double most = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
+    double piece = fmin(most, c->size_bytes / best->schedule->coll->nchunks);
+    ccl_i_through_way_t at = way;
+    for (bool better = true; better;) {
+        at.piece_bytes = piece /= 2;
+        better = false;
+        if (piece >= LEAST_PIECE_BYTES)
+            CCL_TRY(try_through(c, schedule, at, best, &better, err));
+        if (better)
+            way = at;
+    }
+    bool better;
+    way.in_turn = true;
+    return try_through(c, schedule, way, best, &better, err);
+}
+
+/* The fastest of those through switches: from few channels up, on many GPUs as long as more are
+   faster; then in pieces, and in waves. */
+static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *schedule,
+                                 through_t *best, ccl_error_t *err) {
+    ccl_i_through_way_t way = {0};
+    uint32_t used = 0;
+    bool better = false;
+    *best = (through_t){NULL, INFINITY};
+    ccl_status_t status = count_used(c, schedule, &used, err);
     for (uint32_t n = 1; n <= MOST_CHANNELS && used > 0 && status == CCL_OK; n *= 2) {
-        at = (ccl_i_through_way_t){.channels = n, .parts = (n + used - 1) / used};
+        ccl_i_through_way_t at = {.channels = n, .parts = (n + used - 1) / used};
         status = try_through(c, schedule, at, best, &better, err);
         if (better)
             way = at;
         else if (best->schedule && has_many_ranks(c))
             break;
     }
-    double piece = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
-    if (best->schedule)
-        piece = fmin(piece, c->size_bytes / best->schedule->coll->nchunks);
-    at = way;
-    for (better = best->schedule != NULL; better && status == CCL_OK;) {
-        at.piece_bytes = piece /= 2;
-        better = false;
-        if (piece >= LEAST_PIECE_BYTES)
-            status = try_through(c, schedule, at, best, &better, err);
-        if (better)
-            way = at;
-    }
-    way.in_turn = true;
     if (best->schedule && status == CCL_OK)
-        status = try_through(c, schedule, way, best, &better, err);
+        status = try_pieces(c, schedule, way, best, err);
+    if (best->schedule && status == CCL_OK)
+        status = try_waves(c, schedule, way.channels, best, err);
     return status;
 }
 

@@ -37,6 +37,10 @@ typedef struct pass {
     bool *gone;             /* [ntransfers] */
     ends_t *ends;           /* [2 nranks] multicasts of each rank, then pulls */
     ccl_i_through_way_t way;
+    uint32_t nwaves, nsteps, cuts; /* nsteps: of the schedule; cuts: of a chunk */
+    uint32_t *home; /* [nchunks] in waves: the part in which it is summed up */
+    uint8_t *turns; /* [nchunks parts][nranks] in waves: of pulls */
+    uint32_t nparts, ahead; /* in waves: only trees of parts so far before home are in hand */
     uint64_t made;
     ccl_schedule_builder_t *b;
 } pass_t;
@@ -54,6 +58,8 @@ static void pass_fini(pass_t *p) {
     free(p->list);
     free(p->gone);
     free(p->ends);
+    free(p->home);
+    free(p->turns);
     ccl_schedule_builder_destroy(p->b);
 }
 
@@ -72,9 +78,12 @@ static bool pass_init(pass_t *p) {
     p->list = malloc(n * sizeof(uint32_t));
     p->gone = calloc(n, sizeof(bool));
     p->ends = calloc(2 * nranks, sizeof(ends_t));
+    p->home = calloc(s->coll->nchunks + (size_t)1, sizeof(uint32_t));
+    size_t ncells = p->way.waves.pieces > 0 ? s->coll->nchunks * (size_t)p->way.parts : 0;
+    p->turns = calloc(ncells + 1, nranks);
     return p->reach.part && p->reach.place && p->reach.adds && p->reach.multicast &&
            p->forest.edges && p->forest.tree && p->forest.once && p->forest.group && p->first &&
-           p->list && p->gone && p->ends;
+           p->list && p->gone && p->ends && p->home && p->turns;
 }
 
 static void list_by_chunk(pass_t *p) {
@@ -139,17 +148,26 @@ static void forget_forest(pass_t *p, uint32_t chunk) {
     }
 }
 
-/* The next channel of a GPU's connections with that group; false: it has too many groups. */
-static bool next_channel(pass_t *p, uint32_t root, uint32_t group, uint16_t *out) {
+/* The next channel of a GPU's connections with that group, for part `q` of a tree; in waves all of
+   a GPU's trees come before their second parts. False: it has too many groups. */
+static bool next_channel(pass_t *p, uint32_t root, uint32_t group, uint32_t q, uint16_t *out) {
     ends_t *e = &p->ends[2 * (size_t)root + p->forest.adds];
-    uint32_t at = 0;
+    const ccl_i_through_waves_t *waves = &p->way.waves;
+    uint32_t at = 0, n = p->way.channels, each = 1, half = 0;
     while (at < e->n && e->group[at] != group)
         at++;
     if (at == MOST_GROUPS)
         return false;
     e->n += at == e->n;
     e->group[at] = group;
-    *out = (uint16_t)(at * p->way.channels + e->used[at]++ % p->way.channels);
+    uint32_t tree = e->used[at];
+    uint32_t nth = waves->pieces > 0 ? tree + q * waves->pulls : tree * p->way.parts + q;
+    e->used[at] += q + 1 == p->way.parts;
+    if (waves->apart && !p->forest.adds) {
+        each = 2;
+        half = p->reach.place[root] % 2;
+    }
+    *out = (uint16_t)((at * each + half) * n + nth % n);
     return true;
 }
 
@@ -161,6 +179,62 @@ static uint32_t turn_of(const pass_t *p, uint32_t root, uint32_t channel) {
         return 0;
     return (p->reach.place[root] + n - channel % n) % n;
 }
+
+/* ----------------------------------------------------------------waves */
+
+/* Pieces of a part in a wave, and of all waves before it. */
+static uint32_t wave_size(const pass_t *p, uint32_t wave, uint32_t *before) {
+    const ccl_i_through_waves_t *w = &p->way.waves;
+    uint32_t last = p->nwaves - w->last, pairs = wave > w->first ? wave - w->first : 0;
+    pairs = wave > last ? last - w->first : pairs;
+    *before = wave + pairs;
+    return w->pieces == 0 || wave < w->first || wave >= last ? 1 : 2;
+}
+
+/* A transfer's part `q` of its chunk, in all waves; `t.step` is that of the schedule. */
+static void add_part(pass_t *p, ccl_transfer_t t, uint32_t q, uint32_t turn) {
+    uint32_t chunk = t.chunk * p->cuts, step = t.step;
+    for (uint32_t k = 0; k < p->nwaves; k++) {
+        uint32_t before, n = wave_size(p, k, &before);
+        t.step = (k * p->nsteps + step) * p->reach.most + turn;
+        for (uint32_t e = 0; e < n; e++) {
+            t.chunk = chunk + before * p->way.parts + q * n + e;
+            ccl_schedule_builder_add(p->b, t);
+        }
+    }
+}
+
+static uint8_t *turn_at(const pass_t *p, uint32_t chunk, uint32_t q, uint32_t rank) {
+    return &p->turns[((size_t)chunk * p->way.parts + q) * p->from->coll->nranks + rank];
+}
+
+/* Where each chunk is summed up: there a rank adds and does not send what it has added. */
+static void find_homes(pass_t *p) {
+    const ccl_schedule_t *s = p->from;
+    for (uint32_t c = 0; c < s->coll->nchunks; c++) {
+        for (uint32_t i = p->first[c]; i < p->first[c + 1]; i++) {
+            const ccl_transfer_t *t = &s->transfers[p->list[i]];
+            if (t->reduce && is_plain(t))
+                p->forest.once[t->src] = 1;
+        }
+        for (uint32_t i = p->first[c]; i < p->first[c + 1]; i++) {
+            const ccl_transfer_t *t = &s->transfers[p->list[i]];
+            if (t->reduce && is_plain(t) && !p->forest.once[t->dst])
+                p->home[c] = p->reach.part[t->dst];
+        }
+        memset(p->forest.once, 0, s->coll->nranks);
+    }
+}
+
+/* In waves GPUs begin with what is summed up in the next server, and end with their own, so that
+   not all send to one at first. */
+static bool is_in_hand(const pass_t *p, uint32_t chunk, uint32_t root) {
+    uint32_t n = p->nparts;
+    return p->way.waves.pieces == 0 ||
+           (p->home[chunk] + n - p->reach.part[root]) % n == p->ahead % n;
+}
+
+/* ---------------------------------------------------------------- a tree */
 
 /* All transfers of one tree as one: a pull when the last of them is due, a multicast with the
    first. */
@@ -178,18 +252,19 @@ static void replace_tree(pass_t *p, uint32_t top) {
         all = other ? all : *t;
         f->group[n++] = leaf_of(f, t);
     }
-    if (n < 2 || root == CCL_NONE)
+    if (n < 2 || root == CCL_NONE || !is_in_hand(p, all.chunk, root))
         return;
     uint32_t group = ccl_schedule_builder_group(p->b, f->group, n);
     all.src = f->adds ? group : root;
     all.dst = f->adds ? root : group;
     for (uint32_t q = 0; q < p->way.parts; q++) {
         ccl_transfer_t part = all;
-        part.chunk = all.chunk * p->way.parts + q;
-        if (!next_channel(p, root, group, &part.channel))
+        if (!next_channel(p, root, group, q, &part.channel))
             return;
-        part.step = all.step * p->reach.most + turn_of(p, root, part.channel);
-        ccl_schedule_builder_add(p->b, part);
+        uint32_t turn = turn_of(p, root, part.channel);
+        if (f->adds && p->way.waves.pieces > 0)
+            *turn_at(p, all.chunk, q, root) = (uint8_t)turn;
+        add_part(p, part, q, turn);
     }
     p->made++;
     for (uint32_t i = 0; i < f->n; i++)
@@ -248,32 +323,54 @@ static void add_kept(pass_t *p) {
             const ccl_peer_group_t *g = &s->groups[*end & ~CCL_PEER_GROUP];
             *end = ccl_schedule_builder_group(p->b, g->ranks, g->n);
         }
-        t.step *= p->reach.most;
         for (uint32_t q = 0; q < p->way.parts; q++) {
-            t.chunk = s->transfers[i].chunk * p->way.parts + q;
-            ccl_schedule_builder_add(p->b, t);
+            uint32_t far = t.reduce ? t.src : t.dst;
+            bool in_waves = p->way.waves.pieces > 0 && !end;
+            add_part(p, t, q, in_waves ? *turn_at(p, t.chunk, q, far) : 0);
         }
     }
+}
+
+static void replace_all(pass_t *p) {
+    bool in_waves = p->way.waves.pieces > 0;
+    list_by_chunk(p);
+    if (in_waves)
+        find_homes(p);
+    for (p->ahead = 1; p->ahead <= (in_waves ? p->nparts : 1); p->ahead++) {
+        for (uint32_t k = 0; k < p->from->coll->nchunks; k++) {
+            replace_forest(p, k, true);
+            replace_forest(p, k, false);
+        }
+    }
+}
+
+static uint32_t steps_of(const ccl_schedule_t *s) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < s->ntransfers; i++)
+        most = s->transfers[i].step > most ? s->transfers[i].step : most;
+    return most + 1;
 }
 
 static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *from,
                              ccl_i_through_way_t way, bool rails, ccl_schedule_t **out,
                              ccl_error_t *err) {
-    pass_t p = {.from = from, .way = way};
+    const ccl_i_through_waves_t *r = &way.waves;
+    pass_t p = {.from = from,
+                .way = way,
+                .nsteps = steps_of(from),
+                .nparts = c->nservers,
+                .nwaves = r->pieces > 0 ? (r->pieces + r->first + r->last) / 2 : 1,
+                .cuts = way.parts * (r->pieces > 0 ? r->pieces : 1)};
     ccl_collective_t *coll = NULL;
     ccl_status_t status = pass_init(&p) ? CCL_OK : ccl_fail_nomem(err);
     *out = NULL;
     if (status == CCL_OK && find_reach(&p, c, rails)) {
-        status = ccl_collective_split(from->coll, way.parts, &coll, err);
+        status = ccl_collective_split(from->coll, p.cuts, &coll, err);
         p.b = status == CCL_OK ? ccl_schedule_builder_create(from->name, coll) : NULL;
         if (status == CCL_OK && !p.b)
             status = ccl_fail_nomem(err);
         if (status == CCL_OK) {
-            list_by_chunk(&p);
-            for (uint32_t k = 0; k < from->coll->nchunks; k++) {
-                replace_forest(&p, k, true);
-                replace_forest(&p, k, false);
-            }
+            replace_all(&p);
             add_kept(&p);
         }
         if (status == CCL_OK && p.made > 0) {
@@ -284,7 +381,8 @@ static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *fro
     if (*out) {
         ccl_origin_set((*out)->origin, "%s", from->origin);
         (*out)->limited = from->limited;
-        (*out)->piece_bytes = from->piece_bytes;
+        (*out)->piece_bytes = r->pieces > 0 ? 0 : from->piece_bytes;
+        (*out)->joined = r->pieces > 0;
     }
     pass_fini(&p);
     return status;
@@ -300,7 +398,8 @@ ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *ro
     ccl_i_through_way_t between_way = *way;
     if (*out)
         between_way.parts = 1;
-    if (status == CCL_OK && cluster.nservers > 2 && cluster.min_gpus == cluster.max_gpus)
+    if (status == CCL_OK && way->waves.pieces == 0 && cluster.nservers > 2 &&
+        cluster.min_gpus == cluster.max_gpus)
         status = run_pass(&cluster, *out ? *out : schedule, between_way, true, &between, err);
     if (between || status != CCL_OK) {
         ccl_schedule_destroy(*out);

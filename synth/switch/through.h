@@ -6,12 +6,26 @@
 
 #include "synth/common/asked.h"
 
+/**
+ * A message in waves, which follow each other, instead of in pieces that are micro-batches: in each
+ * the next pieces of all parts of all chunks, where what goes from one GPU to another is joined.
+ * The first waves and the last are of one piece of each part, as there is little else on the way
+ * then and all wait for them; those between are of two, which takes fewer messages.
+ */
+typedef struct ccl_i_through_waves {
+    uint32_t pieces;      /* of every part, even; 0: no waves */
+    uint32_t first, last; /* waves of one piece; both together even, at most `pieces` */
+    uint32_t pulls;       /* of a GPU, at most, without parts */
+    bool apart;           /* what a GPU takes of every second one has blocks of its own */
+} ccl_i_through_waves_t;
+
 /** How transfers go through switches. */
 typedef struct ccl_i_through_way {
     uint32_t channels;  /* over which the connections of a GPU are spread, at least 1 */
     uint32_t parts;     /* that every chunk is cut into, at least 1 */
     bool in_turn;       /* channels begin with different GPUs */
     double piece_bytes; /* 0: as the schedule has it */
+    ccl_i_through_waves_t waves; /* of an AllReduce; then inside servers alone */
 } ccl_i_through_way_t;
 
 /**
@@ -24,6 +38,13 @@ typedef struct ccl_i_through_way {
 ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *routes,
                                     const ccl_schedule_t *schedule, const ccl_i_through_way_t *way,
                                     ccl_schedule_t **out, ccl_error_t *err);
+
+/**
+ * An AllReduce without groups for waves: chunks that follow each other and go the same way are one,
+ * where they are as many everywhere, and each transfer is as early as it can be.
+ */
+ccl_status_t ccl_i_through_uncut(const ccl_schedule_t *schedule, ccl_schedule_t **out,
+                                 ccl_error_t *err);
 
 /**
  * Replaces a schedule by the fastest of those through switches, where one is faster: by simulation

@@ -1,0 +1,126 @@
+/*
+ * AllReduces over servers whose switches add, in waves: what goes from one GPU to another in a wave
+ * is one message, in the first and last waves less than between; and what that gains.
+ */
+#include "common.h"
+#include "synth/switch/through.h"
+
+#include <string.h>
+
+#define TWO "servers:2 gpus:4 nvswitch=100GB/s,nvls nics:4x10GB/s fabric=rail"
+
+/* Sums of each server to its first GPU, of the other to rank 0, and back; `cuts` chunks alike. */
+static ccl_schedule_t *star(uint32_t cuts) {
+    static const uint32_t ends[14][2] = {{1, 0}, {2, 0}, {3, 0}, {5, 4}, {6, 4}, {7, 4}, {4, 0},
+                                         {0, 4}, {0, 1}, {0, 2}, {0, 3}, {4, 5}, {4, 6}, {4, 7}};
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *made = NULL;
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 8, cuts, 0, &coll, e));
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("star", coll);
+    uint32_t step = 0, nchunks = coll->nchunks;
+    for (uint32_t c = 0; c < nchunks; c++)
+        for (uint32_t i = 0; i < 14; i++)
+            ccl_schedule_builder_add(b, (ccl_transfer_t){.src = ends[i][0],
+                                                         .dst = ends[i][1],
+                                                         .chunk = c,
+                                                         .step = step++,
+                                                         .channel = (uint16_t)(c % cuts),
+                                                         .reduce = i < 7});
+    MUST(ccl_schedule_builder_finish(b, &made, e));
+    return made;
+}
+
+static ccl_program_t *lowered(const ccl_schedule_t *s) {
+    ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
+    ccl_program_t *program = NULL;
+    MUST(ccl_schedule_verify(NULL, s, verdict, e));
+    ck_assert(verdict->valid);
+    free(verdict);
+    MUST(ccl_lower(NULL, s, NULL, &program, e));
+    check_program(program, 0, "waves");
+    return program;
+}
+
+/* Chunks that rank 4 sends at a time to rank 0. */
+static uint32_t counts_of(const ccl_program_t *p, uint32_t *out) {
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < p->ntbs; t++) {
+        const ccl_tb_t *tb = &p->tbs[t];
+        for (uint32_t k = 0; tb->rank == 4 && tb->send_peer == 0 && k < tb->nsteps; k++)
+            if (p->steps[tb->first_step + k].type == CCL_PRIM_S)
+                out[n++] = p->steps[tb->first_step + k].count;
+    }
+    return n;
+}
+
+START_TEST(test_messages) {
+    static const uint32_t most[] = {2, 2, 4, 2, 2, 2, 2};
+    ccl_i_through_way_t way = {.channels = 8, .parts = 2, .in_turn = true};
+    ccl_topology_t *topo = topology(TWO);
+    ccl_schedule_t *plain = star(3), *whole = NULL, *made = NULL;
+    uint32_t counts[64];
+    way.waves = (ccl_i_through_waves_t){8, 2, 4, 4, true};
+    MUST(ccl_i_through_uncut(plain, &whole, e));
+    ck_assert_uint_eq(whole->coll->nchunks * 3, plain->coll->nchunks); /* all go the same way */
+    ck_assert_uint_eq(whole->nsteps, 4);
+    MUST(ccl_i_through_switches(topo, NULL, whole, &way, &made, e));
+    ck_assert_uint_eq(made->ntransfers, 16 * 6);
+    ccl_program_t *program = lowered(made);
+    ck_assert_uint_eq(counts_of(program, counts), CCL_ARRAY_LEN(most));
+    for (uint32_t k = 0; k < CCL_ARRAY_LEN(most); k++)
+        ck_assert_uint_eq(counts[k], most[k]);
+    ccl_program_destroy(program);
+    made->joined = false;
+    program = lowered(made);
+    ck_assert_uint_eq(counts_of(program, counts), 16);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(made);
+    ccl_schedule_destroy(whole);
+    ccl_schedule_destroy(plain);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* By `packing`, with the profile that is the default: without waves 1254 and 4502 us. */
+START_TEST(test_gain) {
+    static const struct {
+        double size_bytes, most_s;
+    } rows[] = {{0x1p28, 1202e-6}, {0x1p30, 4408e-6}};
+    ccl_topology_t *topo = topology("dgx-h100*4"), *fitted = NULL;
+    ccl_profile_t *profile = NULL;
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+    ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    ccl_program_t *program = NULL;
+    ccl_sim_result_t *run = NULL;
+    MUST(ccl_profile_for(topo, &profile, e));
+    MUST(ccl_profile_apply(NULL, profile, topo, &fitted, e));
+    options.size_bytes = sim.size_bytes = lower.size_bytes = rows[_i].size_bytes;
+    lower.topo = fitted;
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, fitted->nranks, 0);
+    MUST(ccl_synthesize(NULL, "packing", fitted, NULL, want, &options, &schedule, e));
+    ck_assert(strstr(schedule->origin, "in waves") != NULL);
+    MUST(ccl_lower(NULL, schedule, &lower, &program, e));
+    MUST(ccl_sim_program(NULL, fitted, NULL, program, &sim, &run, e));
+    ck_assert_msg(run->time_s <= rows[_i].most_s, "row %d: %g s", _i, run->time_s);
+    ccl_sim_result_destroy(run);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(fitted);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("synth.waves");
+    TCase *tcase = tcase_create("waves");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, test_messages);
+    if (!SANITIZED)
+        tcase_add_loop_test(tcase, test_gain, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
