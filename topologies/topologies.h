@@ -128,6 +128,8 @@ ccl_protocol_t ccl_protocol_find(const char *name);
  * @param i  0 to CCL_PROTOCOLS - 1
  */
 ccl_protocol_t ccl_protocol_turn(uint32_t i);
+/** Bytes of a collective; above, schedules that are fast at all are fastest with Simple. */
+#define CCL_LINES_BYTES 0x1p26
 
 typedef struct ccl_gpu_model {
     const char *name;

@@ -57,7 +57,7 @@ typedef struct ccl_i_switching {
     uint32_t nitems;
     ccl_i_swdep_t *deps; /* as they were found */
     size_t ndeps, deps_cap;
-    uint32_t *on; /* [ndeps] by item */
+    uint32_t *on;         /* [ndeps] by item */
     ccl_i_copy_t *copies; /* by rank */
     size_t ncopies, copies_cap;
     uint32_t *scratch_len; /* [nranks] */

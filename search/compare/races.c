@@ -8,9 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Larger messages are the fastest with Simple. */
-static const double LINES_BYTES = 0x1p26;
-
 static bool is_proven(const ccl_comparison_t *c, uint32_t size, uint32_t contender) {
     if (contender == CCL_NONE || !c->bound_s || !(c->bound_s[size] > 0))
         return false;
@@ -111,7 +108,7 @@ ccl_status_t ccl_i_compare_may_win(ccl_i_compare_t *c, uint32_t size, uint32_t c
     ccl_sim_options_t sim = c->options->sim;
     bool near = !(c->hope_s[at] > 0);
     bool groups = schedule->ngroups > 0; /* then there is no other way, and no other protocol */
-    bool lines = !groups && c->options->sizes_bytes[size] <= LINES_BYTES;
+    bool lines = !groups && c->options->sizes_bytes[size] <= CCL_LINES_BYTES;
     ctx.runs = c->ready[contender].runs;
     lower.topo = c->topo;
     sim.granularity = CCL_GRANULARITY_ALGORITHM;

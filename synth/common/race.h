@@ -10,8 +10,6 @@
 /** What other protocols than Simple, and more rounds, gain at most: who takes longer than this
     times ccl_synth_options_t.hope_s has none. */
 #define CCL_I_SYNTH_CARE 2
-/** Up to this size other protocols than Simple may decide. */
-#define CCL_I_SYNTH_LINES_BYTES 0x1p26
 
 /** What one worker makes and simulates candidates with; routes and cluster fill as they are used.
  */

@@ -45,7 +45,7 @@ static double care(const contest_t *c) {
 
 /* Where slower schedules than another's are of no use it is Simple that decides on large ones. */
 static bool can_decide(const contest_t *c, uint32_t protocol) {
-    bool large = c->hope_s < INFINITY && c->size_bytes > CCL_I_SYNTH_LINES_BYTES;
+    bool large = c->hope_s < INFINITY && c->size_bytes > CCL_LINES_BYTES;
     return protocol == 0 ||
            (!large && ccl_model_has_protocol(c->topo, ccl_protocol_name((ccl_protocol_t)protocol)));
 }

@@ -38,8 +38,8 @@ typedef struct pass {
     ends_t *ends;           /* [2 nranks] multicasts of each rank, then pulls */
     ccl_i_through_way_t way;
     uint32_t nwaves, nsteps, cuts; /* nsteps: of the schedule; cuts: of a chunk */
-    uint32_t *home; /* [nchunks] in waves: the part in which it is summed up */
-    uint8_t *turns; /* [nchunks parts][nranks] in waves: of pulls */
+    uint32_t *home;                /* [nchunks] in waves: the part in which it is summed up */
+    uint8_t *turns;                /* [nchunks parts][nranks] in waves: of pulls */
     uint32_t nparts, ahead; /* in waves: only trees of parts so far before home are in hand */
     uint64_t made;
     ccl_schedule_builder_t *b;
@@ -180,7 +180,7 @@ static uint32_t turn_of(const pass_t *p, uint32_t root, uint32_t channel) {
     return (p->reach.place[root] + n - channel % n) % n;
 }
 
-/* ----------------------------------------------------------------waves */
+/* ---------------------------------------------------------------- waves */
 
 /* Pieces of a part in a wave, and of all waves before it. */
 static uint32_t wave_size(const pass_t *p, uint32_t wave, uint32_t *before) {

@@ -21,10 +21,10 @@ typedef struct ccl_i_through_waves {
 
 /** How transfers go through switches. */
 typedef struct ccl_i_through_way {
-    uint32_t channels;  /* over which the connections of a GPU are spread, at least 1 */
-    uint32_t parts;     /* that every chunk is cut into, at least 1 */
-    bool in_turn;       /* channels begin with different GPUs */
-    double piece_bytes; /* 0: as the schedule has it */
+    uint32_t channels;           /* over which the connections of a GPU are spread, at least 1 */
+    uint32_t parts;              /* that every chunk is cut into, at least 1 */
+    bool in_turn;                /* channels begin with different GPUs */
+    double piece_bytes;          /* 0: as the schedule has it */
     ccl_i_through_waves_t waves; /* of an AllReduce; then inside servers alone */
 } ccl_i_through_way_t;
 

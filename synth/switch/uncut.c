@@ -80,8 +80,8 @@ ccl_status_t ccl_i_through_uncut(const ccl_schedule_t *schedule, ccl_schedule_t 
     *out = NULL;
     uint32_t cuts = status == CCL_OK ? cuts_of(&u) : 1;
     if (status == CCL_OK)
-        status = ccl_collective_create(coll->kind, coll->nranks, coll->nchunks / cuts, 0, &whole,
-                                       err);
+        status =
+            ccl_collective_create(coll->kind, coll->nranks, coll->nchunks / cuts, 0, &whole, err);
     if (status == CCL_OK) {
         b = ccl_schedule_builder_create(schedule->name, whole);
         status = b ? CCL_OK : ccl_fail_nomem(err);
