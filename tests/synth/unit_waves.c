@@ -41,12 +41,12 @@ static ccl_program_t *lowered(const ccl_schedule_t *s) {
     return program;
 }
 
-/* Chunks that rank 4 sends at a time to rank 0. */
-static uint32_t counts_of(const ccl_program_t *p, uint32_t *out) {
+/* Chunks that a rank sends at a time to rank `to`. */
+static uint32_t counts_of(const ccl_program_t *p, uint32_t rank, uint32_t to, uint32_t *out) {
     uint32_t n = 0;
     for (uint32_t t = 0; t < p->ntbs; t++) {
         const ccl_tb_t *tb = &p->tbs[t];
-        for (uint32_t k = 0; tb->rank == 4 && tb->send_peer == 0 && k < tb->nsteps; k++)
+        for (uint32_t k = 0; tb->rank == rank && tb->send_peer == to && k < tb->nsteps; k++)
             if (p->steps[tb->first_step + k].type == CCL_PRIM_S)
                 out[n++] = p->steps[tb->first_step + k].count;
     }
@@ -66,18 +66,49 @@ START_TEST(test_messages) {
     MUST(ccl_i_through_switches(topo, NULL, whole, &way, &made, e));
     ck_assert_uint_eq(made->ntransfers, 16 * 6);
     ccl_program_t *program = lowered(made);
-    ck_assert_uint_eq(counts_of(program, counts), CCL_ARRAY_LEN(most));
+    ck_assert_uint_eq(counts_of(program, 4, 0, counts), CCL_ARRAY_LEN(most));
     for (uint32_t k = 0; k < CCL_ARRAY_LEN(most); k++)
         ck_assert_uint_eq(counts[k], most[k]);
     ccl_program_destroy(program);
     made->joined = false;
     program = lowered(made);
-    ck_assert_uint_eq(counts_of(program, counts), 16);
+    ck_assert_uint_eq(counts_of(program, 4, 0, counts), 16);
     ccl_program_destroy(program);
     ccl_schedule_destroy(made);
     ccl_schedule_destroy(whole);
     ccl_schedule_destroy(plain);
     ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* Rank 0 sends two chunks to rank 1, and in the same step receives the first from rank 2 or another
+ * of no one: the two are one message unless what comes in waits for the second. */
+START_TEST(test_crossed) {
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *made = NULL;
+    const uint32_t others[3] = {0, 2, 3};
+    uint32_t counts[8];
+    MUST(ccl_collective_create(CCL_ALLREDUCE, 4, 2, 0, &coll, e));
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("crossed", coll);
+    for (uint32_t c = 0; c < 2; c++) {
+        for (uint32_t k = 0; k < 3; k++)
+            ccl_schedule_builder_add(
+                b, (ccl_transfer_t){
+                       .src = others[k], .dst = 1, .chunk = c, .step = k, .reduce = true});
+        ccl_schedule_builder_add(
+            b,
+            (ccl_transfer_t){
+                .src = 1, .dst = ccl_schedule_builder_group(b, others, 3), .chunk = c, .step = 3});
+    }
+    if (_i == 1)
+        ccl_schedule_builder_add(b, (ccl_transfer_t){.src = 2, .dst = 0, .reduce = true});
+    MUST(ccl_schedule_builder_finish(b, &made, e));
+    made->joined = true;
+    ccl_program_t *program = lowered(made);
+    ck_assert_uint_eq(counts_of(program, 0, 1, counts), 1u + (uint32_t)_i);
+    ck_assert_uint_eq(counts[0], 2u - (uint32_t)_i);
+    ccl_program_destroy(program);
+    ccl_schedule_destroy(made);
 }
 END_TEST
 
@@ -119,6 +150,7 @@ int main(void) {
     TCase *tcase = tcase_create("waves");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_messages);
+    tcase_add_loop_test(tcase, test_crossed, 0, 2);
     if (!SANITIZED)
         tcase_add_loop_test(tcase, test_gain, 0, 2);
     suite_add_tcase(suite, tcase);
