@@ -27,7 +27,7 @@ typedef struct improve {
     const ccl_improve_options_t *options;
     ccl_routes_t *routes;
     ccl_rng_t rng;
-    const char *name, *origin;
+    const ccl_schedule_t *from;
     ccl_i_moves_t now; /* what changes begin from */
     double now_s;
     double *heat; /* [nranks][nranks] share of the critical path on each connection */
@@ -39,13 +39,17 @@ static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from, c
                                 ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_clone(from->coll, &coll, err));
-    ccl_schedule_builder_t *b = ccl_schedule_builder_create(m->name, coll);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create(m->from->name, coll);
     if (!b)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < from->n; i++)
         ccl_schedule_builder_add(b, from->transfers[i]);
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
-    ccl_origin_set((*out)->origin, "%s", m->origin);
+    ccl_origin_set((*out)->origin, "%s", m->from->origin);
+    (*out)->rounds = m->from->rounds;
+    (*out)->joined = m->from->joined;
+    (*out)->listed = m->from->listed;
+    (*out)->piece_bytes = m->from->piece_bytes;
     return CCL_OK;
 }
 
@@ -206,8 +210,7 @@ static ccl_status_t begin(improve_t *m, const ccl_schedule_t *schedule, ccl_impr
                           ccl_error_t *err) {
     ccl_program_t *program = NULL;
     bool good = false;
-    m->name = schedule->name;
-    m->origin = schedule->origin;
+    m->from = schedule;
     m->routes = m->options->lower.routes ? m->options->lower.routes : ccl_routes_create(m->topo);
     m->heat = calloc((size_t)m->topo->nranks * m->topo->nranks, sizeof *m->heat);
     if (!m->routes || !m->heat)

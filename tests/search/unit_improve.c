@@ -93,7 +93,7 @@ START_TEST(test_kinds) {
         const char *with;
     } rows[] = {{CCL_ALLREDUCE, "ring"},  {CCL_ALLREDUCE, "recursive"}, {CCL_REDUCESCATTER, "hm"},
                 {CCL_ALLTOALL, "direct"}, {CCL_BROADCAST, "tree"},      {CCL_REDUCE, "tree"},
-                {CCL_ALLREDUCE, "hm"}};
+                {CCL_ALLREDUCE, "hm"},    {CCL_ALLREDUCE, "latency"}};
     ccl_schedule_t *s = make("servers:2 gpus:2 nvswitch=300GB/s,0.7us nics:1x25GB/s,2us",
                              rows[_i].kind, rows[_i].with);
     ccl_improvement_t none = improve(s, 1 << 22, 0, 1), some = improve(s, 1 << 22, 60, 1);
@@ -155,7 +155,7 @@ int main(void) {
     TCase *t = tcase_create("improve");
     tcase_set_timeout(t, 100);
     tcase_add_test(t, test_gains);
-    tcase_add_loop_test(t, test_kinds, 0, 7);
+    tcase_add_loop_test(t, test_kinds, 0, 8);
     tcase_add_loop_test(t, test_moves, 0, 5);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);

@@ -81,8 +81,8 @@ START_TEST(test_messages) {
 }
 END_TEST
 
-/* Rank 0 sends two chunks to rank 1, and in the same step receives the first from rank 2 or another
- * of no one: the two are one message unless what comes in waits for the second. */
+/* Rank 0 sends two chunks to rank 1, as one message. In the second row it receives the first from
+ * rank 2 in the same step, which would wait for the second to be sent as well: then apart. */
 START_TEST(test_crossed) {
     ccl_collective_t *coll = NULL;
     ccl_schedule_t *made = NULL;
