@@ -193,7 +193,7 @@ static uint32_t wave_pieces(const contest_t *c, double part_bytes) {
 
 static bool has_plain(const ccl_schedule_t *s) {
     for (uint32_t i = 0; i < s->ntransfers; i++)
-        if (!ccl_peer_is_group(s->transfers[i].src) && !ccl_peer_is_group(s->transfers[i].dst))
+        if (ccl_i_is_plain(&s->transfers[i]))
             return true;
     return false;
 }
@@ -215,8 +215,8 @@ static ccl_status_t try_waves(const contest_t *c, const ccl_schedule_t *schedule
     if (status == CCL_OK && used > 0) {
         way.parts = (channels + used - 1) / used;
         double part_bytes = c->size_bytes / whole->coll->nchunks / way.parts;
-        way.waves = (ccl_i_through_waves_t){wave_pieces(c, part_bytes), FIRST_WAVES, LAST_WAVES,
-                                            used, true};
+        way.waves =
+            (ccl_i_through_waves_t){wave_pieces(c, part_bytes), FIRST_WAVES, LAST_WAVES, used};
         double transfers = (double)whole->ntransfers * way.parts * way.waves.pieces;
         if (way.waves.pieces > FIRST_WAVES + LAST_WAVES && transfers <= MOST_TRANSFERS)
             status = try_through(c, whole, way, best, &better, err);

@@ -37,9 +37,9 @@ typedef struct pass {
     bool *gone;             /* [ntransfers] */
     ends_t *ends;           /* [2 nranks] multicasts of each rank, then pulls */
     ccl_i_through_way_t way;
-    uint32_t nwaves, nsteps, cuts; /* nsteps: of the schedule; cuts: of a chunk */
-    uint32_t *home;                /* [nchunks] in waves: the part in which it is summed up */
-    uint8_t *turns;                /* [nchunks parts][nranks] in waves: of pulls */
+    uint32_t nwaves, cuts;  /* cuts: of a chunk */
+    uint32_t *home;         /* [nchunks] in waves: the part in which it is summed up */
+    uint16_t *turns;        /* [nchunks parts][nranks] in waves: of pulls */
     uint32_t nparts, ahead; /* in waves: only trees of parts so far before home are in hand */
     uint64_t made;
     ccl_schedule_builder_t *b;
@@ -80,20 +80,19 @@ static bool pass_init(pass_t *p) {
     p->ends = calloc(2 * nranks, sizeof(ends_t));
     p->home = calloc(s->coll->nchunks + (size_t)1, sizeof(uint32_t));
     size_t ncells = p->way.waves.pieces > 0 ? s->coll->nchunks * (size_t)p->way.parts : 0;
-    p->turns = calloc(ncells + 1, nranks);
+    p->turns = calloc(ncells + 1, nranks * sizeof *p->turns);
     return p->reach.part && p->reach.place && p->reach.adds && p->reach.multicast &&
            p->forest.edges && p->forest.tree && p->forest.once && p->forest.group && p->first &&
            p->list && p->gone && p->ends && p->home && p->turns;
 }
 
-static void list_by_chunk(pass_t *p) {
-    const ccl_schedule_t *s = p->from;
+void ccl_i_through_by_chunk(const ccl_schedule_t *s, uint32_t *first, uint32_t *list) {
     for (uint32_t i = 0; i < s->ntransfers; i++)
-        p->first[s->transfers[i].chunk + 2]++;
+        first[s->transfers[i].chunk + 2]++;
     for (uint32_t c = 0; c < s->coll->nchunks; c++)
-        p->first[c + 2] += p->first[c + 1];
+        first[c + 2] += first[c + 1];
     for (uint32_t i = 0; i < s->ntransfers; i++)
-        p->list[p->first[s->transfers[i].chunk + 1]++] = i;
+        list[first[s->transfers[i].chunk + 1]++] = i;
 }
 
 /* ---------------------------------------------------------------- trees */
@@ -102,10 +101,6 @@ static uint32_t find(uint32_t *tree, uint32_t rank) {
     while (tree[rank] != rank)
         rank = tree[rank] = tree[tree[rank]];
     return rank;
-}
-
-static bool is_plain(const ccl_transfer_t *t) {
-    return !ccl_peer_is_group(t->src) && !ccl_peer_is_group(t->dst);
 }
 
 /* The end of a transfer that its tree has only once: a leaf sends, or receives, no second time. */
@@ -121,7 +116,7 @@ static bool find_forest(pass_t *p, uint32_t chunk) {
     f->n = 0;
     for (uint32_t i = p->first[chunk]; i < p->first[chunk + 1]; i++) {
         const ccl_transfer_t *t = &p->from->transfers[p->list[i]];
-        if (t->reduce != f->adds || !is_plain(t))
+        if (t->reduce != f->adds || !ccl_i_is_plain(t))
             continue;
         uint8_t *once = &f->once[leaf_of(f, t)];
         trees = trees && !*once;
@@ -143,13 +138,14 @@ static bool find_forest(pass_t *p, uint32_t chunk) {
 static void forget_forest(pass_t *p, uint32_t chunk) {
     for (uint32_t i = p->first[chunk]; i < p->first[chunk + 1]; i++) {
         const ccl_transfer_t *t = &p->from->transfers[p->list[i]];
-        if (is_plain(t))
+        if (ccl_i_is_plain(t))
             p->forest.once[t->src] = p->forest.once[t->dst] = 0;
     }
 }
 
 /* The next channel of a GPU's connections with that group, for part `q` of a tree; in waves all of
-   a GPU's trees come before their second parts. False: it has too many groups. */
+   a GPU's trees come before their second parts, and what is taken of every second GPU has
+   channels of its own. False: it has too many groups. */
 static bool next_channel(pass_t *p, uint32_t root, uint32_t group, uint32_t q, uint16_t *out) {
     ends_t *e = &p->ends[2 * (size_t)root + p->forest.adds];
     const ccl_i_through_waves_t *waves = &p->way.waves;
@@ -163,7 +159,7 @@ static bool next_channel(pass_t *p, uint32_t root, uint32_t group, uint32_t q, u
     uint32_t tree = e->used[at];
     uint32_t nth = waves->pieces > 0 ? tree + q * waves->pulls : tree * p->way.parts + q;
     e->used[at] += q + 1 == p->way.parts;
-    if (waves->apart && !p->forest.adds) {
+    if (waves->pieces > 0 && !p->forest.adds) {
         each = 2;
         half = p->reach.place[root] % 2;
     }
@@ -196,7 +192,7 @@ static void add_part(pass_t *p, ccl_transfer_t t, uint32_t q, uint32_t turn) {
     uint32_t chunk = t.chunk * p->cuts, step = t.step;
     for (uint32_t k = 0; k < p->nwaves; k++) {
         uint32_t before, n = wave_size(p, k, &before);
-        t.step = (k * p->nsteps + step) * p->reach.most + turn;
+        t.step = (k * p->from->nsteps + step) * p->reach.most + turn;
         for (uint32_t e = 0; e < n; e++) {
             t.chunk = chunk + before * p->way.parts + q * n + e;
             ccl_schedule_builder_add(p->b, t);
@@ -204,7 +200,7 @@ static void add_part(pass_t *p, ccl_transfer_t t, uint32_t q, uint32_t turn) {
     }
 }
 
-static uint8_t *turn_at(const pass_t *p, uint32_t chunk, uint32_t q, uint32_t rank) {
+static uint16_t *turn_at(const pass_t *p, uint32_t chunk, uint32_t q, uint32_t rank) {
     return &p->turns[((size_t)chunk * p->way.parts + q) * p->from->coll->nranks + rank];
 }
 
@@ -214,12 +210,12 @@ static void find_homes(pass_t *p) {
     for (uint32_t c = 0; c < s->coll->nchunks; c++) {
         for (uint32_t i = p->first[c]; i < p->first[c + 1]; i++) {
             const ccl_transfer_t *t = &s->transfers[p->list[i]];
-            if (t->reduce && is_plain(t))
+            if (t->reduce && ccl_i_is_plain(t))
                 p->forest.once[t->src] = 1;
         }
         for (uint32_t i = p->first[c]; i < p->first[c + 1]; i++) {
             const ccl_transfer_t *t = &s->transfers[p->list[i]];
-            if (t->reduce && is_plain(t) && !p->forest.once[t->dst])
+            if (t->reduce && ccl_i_is_plain(t) && !p->forest.once[t->dst])
                 p->home[c] = p->reach.part[t->dst];
         }
         memset(p->forest.once, 0, s->coll->nranks);
@@ -263,7 +259,7 @@ static void replace_tree(pass_t *p, uint32_t top) {
             return;
         uint32_t turn = turn_of(p, root, part.channel);
         if (f->adds && p->way.waves.pieces > 0)
-            *turn_at(p, all.chunk, q, root) = (uint8_t)turn;
+            *turn_at(p, all.chunk, q, root) = (uint16_t)turn;
         add_part(p, part, q, turn);
     }
     p->made++;
@@ -333,7 +329,7 @@ static void add_kept(pass_t *p) {
 
 static void replace_all(pass_t *p) {
     bool in_waves = p->way.waves.pieces > 0;
-    list_by_chunk(p);
+    ccl_i_through_by_chunk(p->from, p->first, p->list);
     if (in_waves)
         find_homes(p);
     for (p->ahead = 1; p->ahead <= (in_waves ? p->nparts : 1); p->ahead++) {
@@ -344,20 +340,12 @@ static void replace_all(pass_t *p) {
     }
 }
 
-static uint32_t steps_of(const ccl_schedule_t *s) {
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < s->ntransfers; i++)
-        most = s->transfers[i].step > most ? s->transfers[i].step : most;
-    return most + 1;
-}
-
 static ccl_status_t run_pass(const ccl_i_cluster_t *c, const ccl_schedule_t *from,
                              ccl_i_through_way_t way, bool rails, ccl_schedule_t **out,
                              ccl_error_t *err) {
     const ccl_i_through_waves_t *r = &way.waves;
     pass_t p = {.from = from,
                 .way = way,
-                .nsteps = steps_of(from),
                 .nparts = c->nservers,
                 .nwaves = r->pieces > 0 ? (r->pieces + r->first + r->last) / 2 : 1,
                 .cuts = way.parts * (r->pieces > 0 ? r->pieces : 1)};

@@ -16,7 +16,6 @@ typedef struct ccl_i_through_waves {
     uint32_t pieces;      /* of every part, even; 0: no waves */
     uint32_t first, last; /* waves of one piece; both together even, at most `pieces` */
     uint32_t pulls;       /* of a GPU, at most, without parts */
-    bool apart;           /* what a GPU takes of every second one has blocks of its own */
 } ccl_i_through_waves_t;
 
 /** How transfers go through switches. */
@@ -45,6 +44,15 @@ ccl_status_t ccl_i_through_switches(const ccl_topology_t *topo, ccl_routes_t *ro
  */
 ccl_status_t ccl_i_through_uncut(const ccl_schedule_t *schedule, ccl_schedule_t **out,
                                  ccl_error_t *err);
+
+/** Transfers in their order, chunk by chunk. @param first  [nchunks + 2] of 0; chunk c has those
+ * from first[c] to first[c + 1] of the list. @param list  [ntransfers]. */
+void ccl_i_through_by_chunk(const ccl_schedule_t *schedule, uint32_t *first, uint32_t *list);
+
+/** From one rank to another. */
+static inline bool ccl_i_is_plain(const ccl_transfer_t *t) {
+    return !ccl_peer_is_group(t->src) && !ccl_peer_is_group(t->dst);
+}
 
 /**
  * Replaces a schedule by the fastest of those through switches, where one is faster: by simulation

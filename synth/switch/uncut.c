@@ -28,15 +28,10 @@ static ccl_status_t uncut_init(uncut_t *u, ccl_error_t *err) {
     u->level = malloc((s->coll->nranks + (size_t)1) * sizeof *u->level);
     if (!u->first || !u->list || !u->ends || !u->level)
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < s->ntransfers; i++)
-        u->first[s->transfers[i].chunk + 2]++;
-    for (uint32_t c = 0; c < nchunks; c++)
-        u->first[c + 2] += u->first[c + 1];
+    ccl_i_through_by_chunk(s, u->first, u->list);
     for (uint32_t i = 0; i < s->ntransfers; i++) {
-        const ccl_transfer_t *t = &s->transfers[i];
-        uint32_t at = u->first[t->chunk + 1]++;
-        u->list[at] = i;
-        u->ends[at] = (uint64_t)t->src << 32 | t->dst << 1 | t->reduce;
+        const ccl_transfer_t *t = &s->transfers[u->list[i]];
+        u->ends[i] = (uint64_t)t->src << 32 | t->dst << 1 | t->reduce;
     }
     for (uint32_t c = 0; c < nchunks; c++)
         qsort(u->ends + u->first[c], u->first[c + 1] - u->first[c], sizeof *u->ends, by_number);

@@ -59,7 +59,7 @@ START_TEST(test_messages) {
     ccl_topology_t *topo = topology(TWO);
     ccl_schedule_t *plain = star(3), *whole = NULL, *made = NULL;
     uint32_t counts[64];
-    way.waves = (ccl_i_through_waves_t){8, 2, 4, 4, true};
+    way.waves = (ccl_i_through_waves_t){8, 2, 4, 4};
     MUST(ccl_i_through_uncut(plain, &whole, e));
     ck_assert_uint_eq(whole->coll->nchunks * 3, plain->coll->nchunks); /* all go the same way */
     ck_assert_uint_eq(whole->nsteps, 4);
