@@ -33,6 +33,13 @@ void ccl_memory_large(void *memory, size_t bytes) {
 #endif
 }
 
+void *ccl_array_alloc(size_t count, size_t size) {
+    size_t bytes;
+    void *memory = __builtin_mul_overflow(count, size, &bytes) ? NULL : malloc(bytes);
+    ccl_memory_large(memory, bytes);
+    return memory;
+}
+
 void ccl_arena_init(ccl_arena_t *arena) {
     *arena = (ccl_arena_t){0};
 }
@@ -98,7 +105,7 @@ char *ccl_arena_strdup(ccl_arena_t *arena, const char *text) {
     return copy;
 }
 
-bool ccl_grow(void *array, size_t *capacity, size_t need, size_t elem_size) {
+bool ccl_grow_raw(void *array, size_t *capacity, size_t need, size_t elem_size) {
     if (need <= *capacity)
         return true;
     size_t cap = *capacity ? *capacity : 8, bytes;
@@ -116,8 +123,19 @@ bool ccl_grow(void *array, size_t *capacity, size_t need, size_t elem_size) {
     data = realloc(data, bytes);
     if (!data)
         return false;
-    memset((char *)data + *capacity * elem_size, 0, (cap - *capacity) * elem_size);
+    ccl_memory_large(data, bytes);
     memcpy(array, &data, sizeof data);
     *capacity = cap;
+    return true;
+}
+
+bool ccl_grow(void *array, size_t *capacity, size_t need, size_t elem_size) {
+    size_t before = *capacity;
+    char *data;
+    if (!ccl_grow_raw(array, capacity, need, elem_size))
+        return false;
+    memcpy(&data, array, sizeof data);
+    if (*capacity > before)
+        memset(data + before * elem_size, 0, (*capacity - before) * elem_size);
     return true;
 }

@@ -38,14 +38,14 @@ static ccl_status_t add_rounds(ccl_i_lowering_t *l, ccl_error_t *err) {
             ccl_i_waits_t *o = &l->waits[op];
             size_t first = total;
             for (uint32_t i = 0; i < o->ndeps; i++) {
-                if (!ccl_grow(&deps, &cap, total + 1, sizeof *deps))
+                if (!ccl_grow_raw(&deps, &cap, total + 1, sizeof *deps))
                     goto nomem;
                 deps[total++] = l->deps[o->first_dep + i];
             }
             for (uint32_t d = before; op % 2 == 0 && d != before_end; d = next[d]) {
                 if (l->transfers[d / 2].channel != l->transfers[op / 2].channel)
                     continue;
-                if (!ccl_grow(&deps, &cap, total + 1, sizeof *deps))
+                if (!ccl_grow_raw(&deps, &cap, total + 1, sizeof *deps))
                     goto nomem;
                 deps[total++] = d;
             }
@@ -107,12 +107,12 @@ static ccl_status_t chain_group(ccl_i_lowering_t *l, ccl_error_t *err) {
                 mine = mine == CCL_NONE || l->place[dep] > l->place[mine] ? dep : mine;
                 continue;
             }
-            if (!ccl_grow(&deps, &cap, len + 1, sizeof *deps))
+            if (!ccl_grow_raw(&deps, &cap, len + 1, sizeof *deps))
                 goto nomem;
             deps[len++] = dep;
         }
         if (mine != CCL_NONE) { /* last, so that it is the primitive's own wait */
-            if (!ccl_grow(&deps, &cap, len + 1, sizeof *deps))
+            if (!ccl_grow_raw(&deps, &cap, len + 1, sizeof *deps))
                 goto nomem;
             deps[len++] = mine;
         }
@@ -146,8 +146,8 @@ typedef struct emission {
 static ccl_status_t emission_init(emission_t *e, const ccl_i_lblocks_t *blocks, ccl_error_t *err) {
     size_t nb = blocks->nblocks + (size_t)1, ni = blocks->nitems + (size_t)1;
     memset(e, 0, sizeof *e);
-    e->first_dep = calloc(ni, sizeof *e->first_dep);
-    e->step = calloc(ni, sizeof *e->step);
+    e->first_dep = ccl_array_alloc(ni, sizeof *e->first_dep);
+    e->step = ccl_array_alloc(ni, sizeof *e->step);
     e->local = calloc(nb, sizeof *e->local);
     e->seen = calloc(nb, sizeof *e->seen);
     e->seen_item = calloc(nb, sizeof *e->seen_item);
@@ -191,13 +191,31 @@ static ccl_status_t thin_out(emission_t *e, const ccl_i_lowering_t *l, uint32_t 
             at = --e->ndeps;
         }
         if (at == e->ndeps) {
-            if (!ccl_grow(&e->deps, &e->deps_cap, e->ndeps + 1, sizeof *e->deps))
+            if (!ccl_grow_raw(&e->deps, &e->deps_cap, e->ndeps + 1, sizeof *e->deps))
                 return ccl_fail_nomem(err);
             e->ndeps++;
         }
         e->deps[at] = dep;
     }
     return CCL_OK;
+}
+
+/* What items a little further on wait for comes into the cache. */
+static void prefetch_waits(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t i) {
+    enum { WAITS = 32, DEPS = 20, OPS = 8 };
+    if (i + WAITS >= blocks->nitems)
+        return;
+    for (int which = 0; which < 2; which++) {
+        const uint32_t *op = which ? &blocks->items[i].send : &blocks->items[i].recv;
+        enum { EACH = sizeof *blocks->items / sizeof *op };
+        uint32_t far = op[WAITS * EACH], mid = op[DEPS * EACH], near = op[OPS * EACH];
+        if (far != CCL_NONE)
+            __builtin_prefetch(&l->waits[far]);
+        if (mid != CCL_NONE)
+            __builtin_prefetch(&l->deps[l->waits[mid].first_dep]);
+        if (near != CCL_NONE && l->waits[near].ndeps > 0)
+            __builtin_prefetch(&l->ops[l->deps[l->waits[near].first_dep]]);
+    }
 }
 
 static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
@@ -210,6 +228,7 @@ static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
             e->first_dep[i] = (uint32_t)first;
             for (next = i; next == i || (e->joined && next < end && e->joined[next]); next++) {
                 const ccl_i_item_t *item = &blocks->items[next];
+                prefetch_waits(l, blocks, next);
                 if (item->recv != CCL_NONE)
                     CCL_TRY(thin_out(e, l, item->recv, b, first, err));
                 if (item->send != CCL_NONE)
@@ -306,6 +325,7 @@ static void place_scratch(ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks) {
 static void number_steps(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks_t *blocks) {
     for (uint32_t i = 0; i < blocks->nitems; i++) {
         const ccl_i_item_t *item = &blocks->items[i];
+        prefetch(l, blocks, i);
         if (item->recv != CCL_NONE)
             l->ops[item->recv].item = e->step[i];
         if (item->send != CCL_NONE)
@@ -318,7 +338,7 @@ static void number_steps(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks
 /* Joined primitives: scratch in the order of sends, so that what goes together lies together. */
 static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_lblocks_t *blocks,
                                 ccl_error_t *err) {
-    e->prims = malloc((blocks->nitems + (size_t)1) * sizeof *e->prims);
+    e->prims = ccl_array_alloc(blocks->nitems + (size_t)1, sizeof *e->prims);
     e->joined = calloc(blocks->nitems + (size_t)1, sizeof *e->joined);
     if (!e->prims || !e->joined)
         return ccl_fail_nomem(err);
@@ -333,6 +353,7 @@ static ccl_status_t find_joined(ccl_i_lowering_t *l, emission_t *e, const ccl_i_
 
 static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t *blocks,
                  ccl_program_builder_t *b) {
+    enum { AHEAD = 12 };
     uint32_t at = 0;
     size_t copy = 0;
     ccl_program_builder_reserve(b, blocks->nblocks + l->nranks, e->nsteps + l->ncopies);
@@ -350,6 +371,8 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                     next++;
                 main.count = next - i;
                 for (uint32_t d = e->first_dep[i]; d < e->first_dep[i + 1]; d++) {
+                    if (d + AHEAD < e->ndeps)
+                        __builtin_prefetch(&l->ops[e->deps[d + AHEAD]]);
                     const ccl_i_op_t *on = &l->ops[e->deps[d]];
                     ccl_step_t nop = {.type = CCL_PRIM_NOP,
                                       .stage = main.stage,

@@ -86,7 +86,7 @@ bool ccl_i_numbering_add(ccl_i_numbering_t *m, uint64_t key, uint32_t *out) {
         return false;
     size_t at = slot_of(m, key);
     if (m->slots[at] == CCL_NONE) {
-        if (!ccl_grow(&m->keys, &m->keys_cap, m->n + (size_t)1, sizeof *m->keys))
+        if (!ccl_grow_raw(&m->keys, &m->keys_cap, m->n + (size_t)1, sizeof *m->keys))
             return false;
         m->keys[m->n] = key;
         m->slots[at] = m->n++;

@@ -28,13 +28,11 @@ static ccl_status_t sorter_room(sorter_t *s, size_t n, ccl_error_t *err) {
         return CCL_OK;
     sorter_fini(s);
     n = n ? n : 1;
-    s->keys = malloc(n * sizeof *s->keys);
-    s->keys_tmp = malloc(n * sizeof *s->keys_tmp);
-    s->items = malloc(n * sizeof *s->items);
-    s->items_tmp = malloc(n * sizeof *s->items_tmp);
+    s->keys = ccl_array_alloc(n, sizeof *s->keys);
+    s->keys_tmp = ccl_array_alloc(n, sizeof *s->keys_tmp);
+    s->items = ccl_array_alloc(n, sizeof *s->items);
+    s->items_tmp = ccl_array_alloc(n, sizeof *s->items_tmp);
     s->room = n;
-    ccl_memory_large(s->keys, n * sizeof *s->keys);
-    ccl_memory_large(s->keys_tmp, n * sizeof *s->keys_tmp);
     return s->keys && s->keys_tmp && s->items && s->items_tmp ? CCL_OK : ccl_fail_nomem(err);
 }
 
@@ -61,8 +59,8 @@ static ccl_status_t sort_transfers(ccl_i_lowering_t *l, sorter_t *s, ccl_error_t
     sorter_run(s, n);
     ccl_transfer_t *copy = sorted ? NULL : ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *copy);
     l->transfers = sorted ? schedule->transfers : copy;
-    l->by_place = malloc((2 * (size_t)n + 1) * sizeof *l->by_place);
-    l->history_of = malloc((2 * (size_t)n + 1) * sizeof *l->history_of);
+    l->by_place = ccl_array_alloc(2 * (size_t)n + 1, sizeof *l->by_place);
+    l->history_of = ccl_array_alloc(2 * (size_t)n + 1, sizeof *l->history_of);
     if (!sorted)
         l->original = ccl_arena_alloc(&l->arena, n + (size_t)1, sizeof *l->original);
     if ((!sorted && !copy) || !l->by_place || !l->history_of || (!sorted && !l->original))
@@ -249,7 +247,7 @@ static void add_reader(ccl_i_lowering_t *l, uint32_t op) {
 }
 
 static ccl_status_t add_dep(ccl_i_lowering_t *l, uint32_t op, uint32_t on, ccl_error_t *err) {
-    if (!ccl_grow(&l->deps, &l->deps_cap, l->ndeps + 1, sizeof *l->deps))
+    if (!ccl_grow_raw(&l->deps, &l->deps_cap, l->ndeps + 1, sizeof *l->deps))
         return ccl_fail_nomem(err);
     l->deps[l->ndeps++] = on;
     l->waits[op].ndeps++;
@@ -271,7 +269,7 @@ static ccl_status_t walk_send(ccl_i_lowering_t *l, walk_t *w, uint32_t id, reads
     }
     w->nsends++;
     if (w->last_write != CCL_NONE || same_loc(w->now, w->home)) {
-        if (!ccl_grow(&reads->ops, &reads->cap, reads->len + 1, sizeof *reads->ops))
+        if (!ccl_grow_raw(&reads->ops, &reads->cap, reads->len + 1, sizeof *reads->ops))
             return ccl_fail_nomem(err);
         reads->ops[reads->len++] = id;
     }
@@ -429,7 +427,7 @@ static ccl_status_t find_copies(ccl_i_lowering_t *l, const uint64_t *keys, ccl_e
 static ccl_status_t sort_by_history(const ccl_i_lowering_t *l, uint32_t **out, ccl_error_t *err) {
     enum { AHEAD = 16 };
     size_t n = 2 * (size_t)l->ntransfers;
-    uint32_t *ops = malloc((n + 1) * sizeof *ops);
+    uint32_t *ops = ccl_array_alloc(n + 1, sizeof *ops);
     uint32_t *next = calloc(l->nhistories + (size_t)2, sizeof *next);
     if (!ops || !next) {
         free(ops);
@@ -454,7 +452,7 @@ static ccl_status_t sort_by_history(const ccl_i_lowering_t *l, uint32_t **out, c
 ccl_status_t ccl_i_lower_places(ccl_i_lowering_t *l, ccl_error_t *err) {
     enum { AHEAD = 16 };
     size_t n = 2 * (size_t)l->ntransfers;
-    l->place = l->place ? l->place : malloc((n + 1) * sizeof *l->place);
+    l->place = l->place ? l->place : ccl_array_alloc(n + 1, sizeof *l->place);
     if (!l->place)
         return ccl_fail_nomem(err);
     for (size_t i = 0; i < n; i++) {
@@ -478,9 +476,8 @@ ccl_status_t ccl_i_lower_values(ccl_i_lowering_t *l, ccl_error_t *err) {
     sorter_fini(&s);
     CCL_TRY_GOTO(sort_by_history(l, &ops, err), status, end);
     l->ops = ccl_arena_alloc(&l->arena, n + 1, sizeof *l->ops);
-    l->waits = malloc((n + 1) * sizeof *l->waits);
+    l->waits = ccl_array_alloc(n + 1, sizeof *l->waits);
     l->scratch_off = malloc((l->nhistories + (size_t)1) * sizeof(uint32_t));
-    ccl_memory_large(l->waits, (n + 1) * sizeof *l->waits);
     complete = calloc(l->ntransfers ? l->ntransfers : 1, 1);
     if (!l->ops || !l->waits || !l->scratch_off || !complete) {
         status = ccl_fail_nomem(err);

@@ -175,7 +175,7 @@ uint32_t ccl_program_builder_step(ccl_program_builder_t *b, uint32_t tb, ccl_ste
         return CCL_NONE;
     }
     if (b->nsteps == b->steps_cap &&
-        !ccl_grow(&b->steps, &b->steps_cap, b->nsteps + 1, sizeof *b->steps)) {
+        !ccl_grow_raw(&b->steps, &b->steps_cap, b->nsteps + 1, sizeof *b->steps)) {
         b->nomem = true;
         return CCL_NONE;
     }

@@ -48,7 +48,7 @@ void ccl_schedule_builder_add(ccl_schedule_builder_t *b, ccl_transfer_t transfer
     /* One beyond the bound is kept, so that finish sees that there were too many. */
     if (b->nomem || b->len > CCL_I_MAX_TRANSFERS)
         return;
-    if (b->len == b->cap && !ccl_grow(&b->transfers, &b->cap, b->len + 1, sizeof transfer)) {
+    if (b->len == b->cap && !ccl_grow_raw(&b->transfers, &b->cap, b->len + 1, sizeof transfer)) {
         b->nomem = true;
         return;
     }

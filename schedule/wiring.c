@@ -48,7 +48,7 @@ static bool block_units(const ccl_program_t *p, uint32_t index, bool stages, uin
 
 static bool make_units(const ccl_program_t *p, ccl_granularity_t granularity, ccl_wiring_t *w) {
     size_t cap = p->ntbs;
-    w->order = malloc((p->nsteps + (size_t)1) * sizeof *w->order);
+    w->order = ccl_array_alloc(p->nsteps + (size_t)1, sizeof *w->order);
     w->rank_units = calloc(p->nranks + (size_t)1, sizeof *w->rank_units);
     w->units = malloc((cap + 1) * sizeof *w->units);
     if (!w->order || !w->rank_units || !w->units)

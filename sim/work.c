@@ -207,7 +207,7 @@ ccl_status_t ccl_i_work_make(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, doubl
                              ccl_sim_result_t *r, ccl_error_t *err) {
     maker_t m = {.kinds = kinds, .size_bytes = size_bytes, .rank = CCL_NONE};
     ccl_status_t status = CCL_OK;
-    run->work_of = malloc((run->program->nsteps + 1u) * sizeof(*run->work_of));
+    run->work_of = ccl_array_alloc(run->program->nsteps + (size_t)1, sizeof *run->work_of);
     if (run->step_conns)
         m.conn_slices = calloc(run->nconns + 1u, sizeof(*m.conn_slices));
     if (!run->work_of || (run->step_conns && !m.conn_slices))

@@ -88,9 +88,9 @@ static ccl_status_t list_ends(const ccl_i_lowering_t *l, work_t *w, const ccl_i_
 static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t *err) {
     size_t n = l->ntransfers;
     ccl_i_numbering_t conns = {0};
-    uint32_t *conn_of = malloc((n + 1) * sizeof *conn_of);
+    uint32_t *conn_of = ccl_array_alloc(n + 1, sizeof *conn_of);
     uint64_t *keys = NULL;
-    w->list = malloc((n + 1) * sizeof *w->list);
+    w->list = ccl_array_alloc(n + 1, sizeof *w->list);
     ccl_status_t status = conn_of && w->list ? CCL_OK : ccl_fail_nomem(err);
     for (size_t t = 0; t < n && status == CCL_OK; t++)
         if (!ccl_i_numbering_add(&conns, ccl_i_connection(&l->transfers[t]), &conn_of[t]))
@@ -112,6 +112,9 @@ static ccl_status_t find_ends(const ccl_i_lowering_t *l, work_t *w, ccl_error_t 
     return status;
 }
 
+/* Transfers ahead whose operations come into the cache. */
+enum { AHEAD = 16 };
+
 static void add_block(ccl_i_lowering_t *l, const work_t *w, const end_t *e, ccl_i_lblocks_t *out) {
     ccl_i_lblock_t *b = &out->blocks[out->nblocks];
     *b = (ccl_i_lblock_t){e->rank,
@@ -121,6 +124,8 @@ static void add_block(ccl_i_lowering_t *l, const work_t *w, const end_t *e, ccl_
                           out->nitems,
                           e->len};
     for (uint32_t i = 0; i < e->len; i++) {
+        if (i + AHEAD < e->len)
+            __builtin_prefetch(&l->ops[2 * w->list[e->first + i + AHEAD]], 1);
         uint32_t op = 2 * w->list[e->first + i] + e->receives;
         out->items[out->nitems++] =
             e->receives ? (ccl_i_item_t){op, CCL_NONE} : (ccl_i_item_t){CCL_NONE, op};
@@ -136,6 +141,12 @@ static bool add_through_block(ccl_i_lowering_t *l, const work_t *w, const end_t 
     ccl_i_item_t *items = out->items + out->nitems;
     uint32_t s = 0, r = 0, n = 0, fused = 0;
     while (s < send->len || r < recv->len) {
+        if (s + AHEAD < send->len) {
+            __builtin_prefetch(&l->place[2 * w->list[send->first + s + AHEAD]]);
+            __builtin_prefetch(&l->waits[2 * w->list[send->first + s + AHEAD]]);
+        }
+        if (r + AHEAD < recv->len)
+            __builtin_prefetch(&l->place[2 * w->list[recv->first + r + AHEAD]]);
         uint32_t sop = s < send->len ? 2 * w->list[send->first + s] : CCL_NONE;
         uint32_t rop = r < recv->len ? 2 * w->list[recv->first + r] + 1 : CCL_NONE;
         if (rop != CCL_NONE && (sop == CCL_NONE || l->place[rop] < l->place[sop])) {

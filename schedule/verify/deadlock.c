@@ -356,7 +356,7 @@ static bool alloc_run(run_t *run) {
     run->state = calloc(nb, sizeof *run->state);
     run->sent = calloc(nc, sizeof *run->sent);
     run->taken = calloc(nc, sizeof *run->taken);
-    run->waiting = malloc(ns * sizeof *run->waiting);
+    run->waiting = ccl_array_alloc(ns, sizeof *run->waiting);
     run->next_waiting = malloc(nb * sizeof *run->next_waiting);
     run->is_waiting = calloc(nb, 1);
     run->stage_next = malloc(nb * sizeof *run->stage_next);

@@ -1,6 +1,6 @@
 /*
- * The symbolic execution of a program by the verifier; private to program.c, races.c, sent.c and
- * result.c.
+ * The symbolic execution of a program by the verifier; private to program.c, ahead.c, races.c,
+ * sent.c and result.c.
  */
 #ifndef CCL_SCHEDULE_VERIFY_EXEC_I_H
 #define CCL_SCHEDULE_VERIFY_EXEC_I_H
@@ -56,6 +56,12 @@ static inline uint32_t ccl_i_exec_place_of(const ccl_i_exec_t *x, uint32_t rank,
 }
 /** Place of a chunk's element if the rank has it; CCL_NONE: it has not. */
 uint32_t ccl_i_exec_place(const ccl_i_exec_t *x, uint32_t rank, ccl_buffer_t buffer, uint32_t elem);
+/** Where the message of a step that has run begins: kept where the order named it. */
+static inline uint32_t *ccl_i_exec_message(const ccl_i_exec_t *x, uint32_t step) {
+    return &x->links->nodes[x->links->nodes[step].pos].order;
+}
+/** Memory for the steps behind the one at place `at` of the order comes into the cache. */
+void ccl_i_exec_prefetch(const ccl_i_exec_t *x, uint32_t at);
 /** Number of a step in its block, and how faults name it. */
 uint32_t ccl_i_exec_index(const ccl_i_exec_t *x, uint32_t step);
 ccl_i_place_t ccl_i_exec_text(const ccl_i_exec_t *x, uint32_t step);

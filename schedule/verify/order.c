@@ -59,6 +59,18 @@ static uint32_t needs(const ccl_i_order_t *o, uint32_t step) {
     return CCL_NONE;
 }
 
+/** What steps a little further on need comes into the cache. */
+static void prefetch_needs(const ccl_i_order_t *o, uint32_t step) {
+    enum { AHEAD = 12 };
+    if (step + AHEAD >= o->program->nsteps)
+        return;
+    const ccl_i_proof_step_t *node = &o->nodes[step + AHEAD];
+    if (node->dep != CCL_NONE)
+        __builtin_prefetch(&o->nodes[node->dep]);
+    if (node->sender != CCL_NONE)
+        __builtin_prefetch(&o->nodes[node->sender]);
+}
+
 /** Round robin: every block does few steps a turn, so that the order is near to that of a real run.
     Of many blocks one at a time is in the cache, so that they do some more. */
 static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
@@ -84,6 +96,7 @@ static ccl_status_t sort_steps(ccl_i_order_t *o, ccl_error_t *err) {
         end = end < p->tbs[t].nsteps ? end : p->tbs[t].nsteps;
         while (cur[t] < end) {
             uint32_t step = ccl_i_run_step(o->links, p->tbs[t].first_step + cur[t]);
+            prefetch_needs(o, step);
             need = needs(o, step);
             if (need != CCL_NONE)
                 break;

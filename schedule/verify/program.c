@@ -151,8 +151,8 @@ static bool read_elem_at(exec_t *x, uint32_t rank, uint32_t step, uint32_t e, ui
     uint32_t i = x->free_reader;
     if (i != CCL_NONE) {
         x->free_reader = x->reader_pool[i].next;
-    } else if (ccl_grow(&x->reader_pool, &x->readers_cap, x->nreaders + 1,
-                        sizeof *x->reader_pool)) {
+    } else if (ccl_grow_raw(&x->reader_pool, &x->readers_cap, x->nreaders + 1,
+                            sizeof *x->reader_pool)) {
         i = (uint32_t)x->nreaders++;
     } else {
         ccl_fail_nomem(x->err);
@@ -251,11 +251,6 @@ static bool add_values(exec_t *x, uint32_t step, uint32_t rank, uint8_t buffer, 
     return false;
 }
 
-/** Where the message of a step that has run begins: kept where the order named it. */
-static uint32_t *message_of(const exec_t *x, uint32_t step) {
-    return &x->links->nodes[x->links->nodes[step].pos].order;
-}
-
 /**
  * The sum of what is offered. The switch reads it in the members' memory, so their elements must
  * stay as they are until the pull is over.
@@ -268,7 +263,7 @@ static bool pull_elem(exec_t *x, uint32_t step, uint32_t e, value_t *out) {
         uint8_t buffer = src ? s->src_buf : s->dst_buf;
         uint32_t off = src ? s->src_off : s->dst_off;
         uint32_t rank = x->program->tbs[x->links->nodes[offers[i]].tb].rank;
-        value_t more = x->messages[*message_of(x, offers[i]) + e], now;
+        value_t more = x->messages[*ccl_i_exec_message(x, offers[i]) + e], now;
         if (!read_elem_at(x, rank, step, e, buffer, off, &now))
             return false;
         if (now.chunk != more.chunk || now.sum != more.sum) {
@@ -297,7 +292,7 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
         if (!pull_elem(x, step, e, &in))
             return false;
     } else if (ccl_primitive_receives(s->type)) {
-        in = x->messages[*message_of(x, x->links->nodes[step].sender) + e];
+        in = x->messages[*ccl_i_exec_message(x, x->links->nodes[step].sender) + e];
     }
     switch ((ccl_primitive_t)s->type) {
     case CCL_PRIM_S:
@@ -326,7 +321,7 @@ static bool run_elem(exec_t *x, uint32_t step, uint32_t e) {
         return true;
     }
     if (ccl_primitive_sends(s->type)) {
-        x->messages[*message_of(x, step) + e] = result;
+        x->messages[*ccl_i_exec_message(x, step) + e] = result;
         ccl_i_exec_sent(x, rank, result.chunk);
     }
     if (s->type == CCL_PRIM_CPY && ccl_i_exec_place_of(x, rank, s->src_buf, s->src_off + e) ==
@@ -354,8 +349,7 @@ static ccl_status_t alloc_exec(exec_t *x) {
                             (unsigned long long)MAX_ACCESSES);
     }
     size_t n = x->nelems + (size_t)1;
-    x->elems = malloc(n * sizeof *x->elems);
-    ccl_memory_large(x->elems, n * sizeof *x->elems);
+    x->elems = ccl_array_alloc(n, sizeof *x->elems);
     if (!x->elems || !lay_out_custom(x) || !ccl_i_sums_init(&x->sums, p->nranks) ||
         !ccl_i_exec_count_sends(x))
         return ccl_fail_nomem(x->err);
@@ -377,13 +371,13 @@ static void free_exec(exec_t *x) {
 static bool begin_message(exec_t *x, uint32_t step) {
     uint32_t count = x->program->steps[step].count;
     if (count == 1 && x->free_message != CCL_NONE) {
-        *message_of(x, step) = x->free_message;
+        *ccl_i_exec_message(x, step) = x->free_message;
         x->free_message = x->messages[x->free_message].chunk;
         return true;
     }
-    if (!ccl_grow(&x->messages, &x->messages_cap, x->nmessages + count, sizeof *x->messages))
+    if (!ccl_grow_raw(&x->messages, &x->messages_cap, x->nmessages + count, sizeof *x->messages))
         return false;
-    *message_of(x, step) = (uint32_t)x->nmessages;
+    *ccl_i_exec_message(x, step) = (uint32_t)x->nmessages;
     x->nmessages += count;
     return true;
 }
@@ -396,7 +390,7 @@ static void end_message(exec_t *x, uint32_t step) {
     const ccl_tb_t *tb = &x->program->tbs[x->links->nodes[send].tb];
     if (ccl_peer_is_group(ccl_program_peers(x->program, tb, send).send_peer))
         return;
-    uint32_t at = *message_of(x, send);
+    uint32_t at = *ccl_i_exec_message(x, send);
     x->messages[at].chunk = x->free_message;
     x->free_message = at;
 }
@@ -415,27 +409,10 @@ static void run_step(exec_t *x, uint32_t step) {
         end_message(x, step);
 }
 
-/** Steps on the way into the cache: those behind the one at place `at` of the order. */
-static void prefetch(const exec_t *x, uint32_t at) {
-    enum { FAR = 24, NEAR = 10 };
-    if (at + FAR >= x->program->nsteps)
-        return;
-    uint32_t far = x->links->nodes[at + FAR].order, near = x->links->nodes[at + NEAR].order;
-    __builtin_prefetch(&x->program->steps[far]);
-    __builtin_prefetch(&x->links->nodes[far]);
-    const ccl_step_t *s = &x->program->steps[near];
-    bool dst = ccl_i_writes_dst(s->type);
-    uint32_t rank = x->program->tbs[x->links->nodes[near].tb].rank;
-    if (s->type != CCL_PRIM_NOP)
-        __builtin_prefetch(&x->elems[ccl_i_exec_place_of(x, rank, dst ? s->dst_buf : s->src_buf,
-                                                         dst ? s->dst_off : s->src_off)],
-                           1);
-}
-
 static ccl_status_t run_steps(const ccl_ctx_t *ctx, exec_t *x) {
     const ccl_program_t *program = x->program;
     for (uint32_t at = 0; at < program->nsteps && x->verdict->valid; at++) {
-        prefetch(x, at);
+        ccl_i_exec_prefetch(x, at);
         run_step(x, x->links->nodes[at].order);
         if (x->err->status != CCL_OK)
             return x->err->status;

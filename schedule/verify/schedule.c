@@ -182,11 +182,43 @@ static ccl_status_t load_one(state_t *st, const ccl_transfer_t *t, uint32_t *out
     return CCL_OK;
 }
 
+/** Where what a rank holds of a chunk is looked for first. */
+static const held_t *near_slot(const state_t *st, uint32_t rank, uint32_t chunk) {
+    return st->table
+               ? slot_of(st, rank, chunk)
+               : &st->held[(size_t)ccl_mix64((uint64_t)rank << 32 | chunk) & (st->nslots - 1)];
+}
+
+/* Transfers ahead whose memory is asked for: what their ranks hold, then how that is added. */
+enum { HELD_AHEAD = 24, SLOT_AHEAD = 16, SUM_AHEAD = 8 };
+
 /** What transfers first .. end - 1, of one step, carry: the state before the step. */
 static ccl_status_t load(state_t *st, uint32_t first, uint32_t end, ccl_error_t *err) {
-    for (uint32_t i = first; i < end && st->verdict->valid; i++)
-        CCL_TRY(load_one(st, &st->schedule->transfers[i], &st->in_flight[i - first], err));
+    const ccl_transfer_t *transfers = st->schedule->transfers;
+    for (uint32_t i = first; i < end && st->verdict->valid; i++) {
+        if (i + HELD_AHEAD < end) /* a group's is some other */
+            __builtin_prefetch(
+                near_slot(st, transfers[i + HELD_AHEAD].src, transfers[i + HELD_AHEAD].chunk));
+        CCL_TRY(load_one(st, &transfers[i], &st->in_flight[i - first], err));
+    }
     return CCL_OK;
+}
+
+static void prefetch_sum(const state_t *st, uint32_t first, uint32_t i, bool soon) {
+    const ccl_transfer_t *t = &st->schedule->transfers[i];
+    if (t->reduce && !ccl_peer_is_group(t->dst))
+        ccl_i_sums_prefetch(&st->sums, near_slot(st, t->dst, t->chunk)->sum,
+                            st->in_flight[i - first], soon);
+}
+
+/** Memory for the stores that follow that of transfer i. */
+static void prefetch(const state_t *st, uint32_t first, uint32_t i, uint32_t end) {
+    const ccl_transfer_t *t = &st->schedule->transfers[i];
+    if (i + HELD_AHEAD >= end)
+        return;
+    __builtin_prefetch(near_slot(st, t[HELD_AHEAD].dst, t[HELD_AHEAD].chunk), 1);
+    prefetch_sum(st, first, i + SLOT_AHEAD, false);
+    prefetch_sum(st, first, i + SUM_AHEAD, true);
 }
 
 /** Puts sum `in` to rank `dst`, where transfer i goes. */
@@ -235,11 +267,12 @@ static ccl_status_t run(const ccl_ctx_t *ctx, state_t *st, ccl_error_t *err) {
         uint32_t end = first;
         while (end < s->ntransfers && s->transfers[end].step == s->transfers[first].step)
             end++;
-        if (!ccl_grow(&st->in_flight, &st->in_flight_cap, end - first, sizeof *st->in_flight))
+        if (!ccl_grow_raw(&st->in_flight, &st->in_flight_cap, end - first, sizeof *st->in_flight))
             return ccl_fail_nomem(err);
         CCL_TRY(load(st, first, end, err));
         for (uint32_t i = first; i < end && st->verdict->valid; i++) {
             ccl_peer_group_t to = ranks_of(st, &s->transfers[i].dst);
+            prefetch(st, first, i, end);
             for (uint32_t k = 0; k < to.n && st->verdict->valid; k++)
                 CCL_TRY(store(st, i, to.ranks[k], st->in_flight[i - first], err));
         }

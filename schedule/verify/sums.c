@@ -27,8 +27,7 @@ bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks) {
 }
 
 void ccl_i_sums_fini(ccl_i_sums_t *sums) {
-    free(sums->pairs);
-    free(sums->lists);
+    free(sums->nodes);
     free(sums->bits);
     free(sums->scratch);
     free(sums->slots);
@@ -42,8 +41,7 @@ static bool rehash(ccl_i_sums_t *sums) {
         return false;
     memset(slots, 0xff, nslots * sizeof *slots);
     for (uint32_t i = 0; i < sums->nnodes; i++) {
-        size_t at = (size_t)ccl_mix64((uint64_t)sums->pairs[2 * (size_t)i] << 32 |
-                                      sums->pairs[2 * (size_t)i + 1]);
+        size_t at = (size_t)ccl_mix64((uint64_t)sums->nodes[i].lo << 32 | sums->nodes[i].hi);
         while (slots[at & (nslots - 1)] != CCL_NONE)
             at++;
         slots[at & (nslots - 1)] = i;
@@ -56,14 +54,14 @@ static bool rehash(ccl_i_sums_t *sums) {
 
 /** Of a sum whose ranks are not listed: the rank that it adds; *sum is what it adds it to. */
 static uint32_t added(const ccl_i_sums_t *sums, uint32_t *sum) {
-    const uint32_t *pair = sums->pairs + 2 * (size_t)(*sum - sums->nranks);
-    *sum = pair[1];
-    return pair[0];
+    const struct ccl_i_sum *node = &sums->nodes[*sum - sums->nranks];
+    *sum = node->hi;
+    return node->lo;
 }
 
 /** Ranks of a sum that are listed, or NULL. */
 static const uint64_t *list_of(const ccl_i_sums_t *sums, uint32_t sum) {
-    uint32_t list = sums->lists[sum - sums->nranks];
+    uint32_t list = sums->nodes[sum - sums->nranks].list;
     return list & UNLISTED ? NULL : sums->bits + (size_t)list * sums->words;
 }
 
@@ -110,9 +108,9 @@ static uint32_t merge(const ccl_i_sums_t *sums, uint32_t sum, uint64_t *bits) {
 
 /** The ranks of a new sum, listed or not. */
 static bool list(ccl_i_sums_t *sums, uint32_t lo, uint32_t hi, uint32_t *twice_out) {
-    uint32_t node = sums->nnodes, *out = &sums->lists[node];
+    uint32_t *out = &sums->nodes[sums->nnodes].list;
     if (lo < sums->nranks) {
-        uint32_t before = hi < sums->nranks ? UNLISTED : sums->lists[hi - sums->nranks];
+        uint32_t before = hi < sums->nranks ? UNLISTED : sums->nodes[hi - sums->nranks].list;
         uint32_t alone = before & UNLISTED ? before & ~UNLISTED : 0;
         *out = UNLISTED | (alone + 1);
         if (ccl_i_sums_has(sums, hi, lo)) {
@@ -123,7 +121,7 @@ static bool list(ccl_i_sums_t *sums, uint32_t lo, uint32_t hi, uint32_t *twice_o
             return true;
     }
     size_t end = (sums->nlists + (size_t)1) * sums->words;
-    if (end > MAX_WORDS || !ccl_grow(&sums->bits, &sums->bits_cap, end, sizeof *sums->bits))
+    if (end > MAX_WORDS || !ccl_grow_raw(&sums->bits, &sums->bits_cap, end, sizeof *sums->bits))
         return false;
     uint64_t *bits = sums->bits + end - sums->words;
     memset(bits, 0, sums->words * sizeof *bits);
@@ -134,30 +132,41 @@ static bool list(ccl_i_sums_t *sums, uint32_t lo, uint32_t hi, uint32_t *twice_o
     return true;
 }
 
+static size_t slot_of(uint32_t lo, uint32_t hi) {
+    return (size_t)ccl_mix64((uint64_t)lo << 32 | hi);
+}
+
+void ccl_i_sums_prefetch(const ccl_i_sums_t *sums, uint32_t a, uint32_t b, bool soon) {
+    const uint32_t *slot = &sums->slots[slot_of(a < b ? a : b, a < b ? b : a) & (sums->nslots - 1)];
+    if (!soon)
+        __builtin_prefetch(slot);
+    else if (*slot != CCL_NONE)
+        __builtin_prefetch(&sums->nodes[*slot]);
+}
+
 bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out,
                     uint32_t *twice_out) {
     *twice_out = CCL_NONE;
     uint32_t lo = a < b ? a : b, hi = a < b ? b : a;
-    size_t at = (size_t)ccl_mix64((uint64_t)lo << 32 | hi);
+    size_t at = slot_of(lo, hi);
     for (;; at++) {
         uint32_t node = sums->slots[at & (sums->nslots - 1)];
         if (node == CCL_NONE)
             break;
-        if (sums->pairs[2 * (size_t)node] == lo && sums->pairs[2 * (size_t)node + 1] == hi) {
+        if (sums->nodes[node].lo == lo && sums->nodes[node].hi == hi) {
             *out = sums->nranks + node;
             return true;
         }
     }
     uint32_t node = sums->nnodes;
     if (node >= UINT32_MAX - sums->nranks - 1 || node >= MAX_WORDS ||
-        !ccl_grow(&sums->pairs, &sums->pairs_cap, 2 * ((size_t)node + 1), sizeof *sums->pairs) ||
-        !ccl_grow(&sums->lists, &sums->lists_cap, (size_t)node + 1, sizeof *sums->lists) ||
+        !ccl_grow_raw(&sums->nodes, &sums->nodes_cap, (size_t)node + 1, sizeof *sums->nodes) ||
         !list(sums, lo, hi, twice_out))
         return false;
     if (*twice_out != CCL_NONE)
         return true;
-    sums->pairs[2 * (size_t)node] = lo;
-    sums->pairs[2 * (size_t)node + 1] = hi;
+    sums->nodes[node].lo = lo;
+    sums->nodes[node].hi = hi;
     sums->nnodes++;
     sums->slots[at & (sums->nslots - 1)] = node;
     *out = sums->nranks + node;

@@ -39,12 +39,14 @@ uint32_t ccl_i_default_slots(const char *proto);
  */
 typedef struct ccl_i_sums {
     uint32_t nranks, words, nnodes, nlists;
-    uint32_t *pairs;   /* [2 nnodes] */
-    uint32_t *lists;   /* [nnodes] which of bits, or how many ranks it adds to one that has one */
+    struct ccl_i_sum {
+        uint32_t lo, hi; /* what it adds */
+        uint32_t list;   /* which of bits, or how many ranks it adds to one that has one */
+    } *nodes;
     uint64_t *bits;    /* [words nlists] ranks */
     uint64_t *scratch; /* [words] */
     uint32_t *slots;   /* hash: node or CCL_NONE */
-    size_t pairs_cap, lists_cap, bits_cap, nslots;
+    size_t nodes_cap, bits_cap, nslots;
 } ccl_i_sums_t;
 
 bool ccl_i_sums_init(ccl_i_sums_t *sums, uint32_t nranks);
@@ -54,6 +56,9 @@ void ccl_i_sums_fini(ccl_i_sums_t *sums);
  * @return false when out of memory.
  */
 bool ccl_i_sums_add(ccl_i_sums_t *sums, uint32_t a, uint32_t b, uint32_t *out, uint32_t *twice_out);
+/** a and b will be added: where that is found comes into the cache. @param soon  call it before
+ * without, as long before as memory takes. */
+void ccl_i_sums_prefetch(const ccl_i_sums_t *sums, uint32_t a, uint32_t b, bool soon);
 bool ccl_i_sums_has(const ccl_i_sums_t *sums, uint32_t sum, uint32_t rank);
 /** First of the chunk's sources that `sum` lacks; CCL_NONE: complete. *nlack_out: how many. */
 uint32_t ccl_i_sums_lacks(const ccl_i_sums_t *sums, uint32_t sum, const ccl_chunk_t *chunk,

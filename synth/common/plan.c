@@ -15,7 +15,7 @@
 
 void ccl_i_tree_add(ccl_i_tree_t *tree, uint32_t src, uint32_t dst, uint32_t step,
                     uint32_t channel) {
-    if (!ccl_grow(&tree->edges, &tree->cap, tree->len + 1, sizeof *tree->edges)) {
+    if (!ccl_grow_raw(&tree->edges, &tree->cap, tree->len + 1, sizeof *tree->edges)) {
         tree->nomem = true;
         return;
     }
@@ -94,7 +94,7 @@ static ccl_status_t emit(planner_t *p, ccl_transfer_t t, bool up, ccl_error_t *e
         key = p->last_send[src] + 1;
     if (key >= 1u << 30)
         return ccl_fail(err, CCL_ERR_INPUT, "%s: too many steps", p->plan->name);
-    if (!ccl_grow(&p->transfers, &p->cap, p->ntransfers + 1, sizeof *p->transfers))
+    if (!ccl_grow_raw(&p->transfers, &p->cap, p->ntransfers + 1, sizeof *p->transfers))
         return ccl_fail_nomem(err);
     t.step = key;
     p->transfers[p->ntransfers++] = t;
