@@ -1,7 +1,6 @@
 /**
  * @file base.h
- * Errors, memory, units, JSON and table helpers, hashing, random numbers, progress, logging,
- * threads, child processes.
+ * Errors, memory, units, JSON, tables, hashes, random numbers, progress, logs, threads, children.
  *
  * The lowest module: it includes nothing of ours. Nothing here prints, exits or keeps global state.
  */
@@ -191,17 +190,13 @@ void ccl_arena_fini(ccl_arena_t *arena); /**< a zeroed arena is fine */
 /** NULL when out of memory or when count * size overflows. */
 void *ccl_arena_alloc(ccl_arena_t *arena, size_t count, size_t size);
 char *ccl_arena_strdup(ccl_arena_t *arena, const char *text);
-
 /** Asks for large pages where an array has millions of elements. Only speed depends on it. */
 void ccl_memory_large(void *memory, size_t bytes);
-/** malloc() of an array, with ccl_memory_large(); NULL when out of memory or when count * size
- * overflows. */
+/** malloc(), and ccl_memory_large(); NULL when out of memory or when count * size overflows. */
 void *ccl_array_alloc(size_t count, size_t size);
-/** Make room for `need` elements in a malloc'ed array, doubling its capacity.
- * @param array  address of the pointer (void * of an element pointer). New elements are zeroed.
- * @return false when out of memory (array unchanged). */
+/** Room for `need` elements in a malloc'ed array, by doubling; @param array address of its pointer.
+ * New elements are zeroed (raw: not; only what is used takes memory). @return false: no memory. */
 bool ccl_grow(void *array, size_t *capacity, size_t need, size_t elem_size);
-/** ccl_grow() without zeros: of a large array only what is used takes memory. */
 bool ccl_grow_raw(void *array, size_t *capacity, size_t need, size_t elem_size);
 
 /** Growing text buffer. Zero-initialise; free with ccl_text_fini. Sticky out-of-memory flag. */

@@ -64,7 +64,27 @@ START_TEST(grow) {
     uint32_t *same = array;
     ck_assert(!ccl_grow(&array, &cap, SIZE_MAX / 2, sizeof *array));
     ck_assert_msg(cap == before && array == same, "a refusal leaves the array alone");
+    ck_assert(ccl_grow_raw(&array, &cap, 5 * before, sizeof *array));
+    ck_assert_msg(array[999] == 1000 && cap >= 5 * before, "what was there stays");
+    for (size_t n = before; n < cap; n++)
+        array[n] = 1;
+    before = cap;
+    ck_assert(ccl_grow(&array, &cap, before + 1, sizeof *array));
+    ck_assert_msg(array[before - 1] == 1 && array[before] == 0 && array[cap - 1] == 0,
+                  "zeros begin where the capacity ended");
     free(array);
+}
+END_TEST
+
+START_TEST(array) {
+    enum { MANY = 6 << 20 }; /* pages of 2 MB do not begin where it does */
+    uint32_t *array = ccl_array_alloc(MANY, sizeof *array);
+    ck_assert_ptr_nonnull(array);
+    array[0] = 1;
+    array[MANY - 1] = 2;
+    ck_assert_uint_eq(array[0] + array[MANY - 1], 3);
+    free(array);
+    ck_assert_ptr_null(ccl_array_alloc(SIZE_MAX / 2, 3));
 }
 END_TEST
 
@@ -129,4 +149,4 @@ START_TEST(hash) {
 }
 END_TEST
 
-RUN_TESTS(arena_gives_apart_zeroed_aligned, arena_refuses_overflow, grow, text, strmap, hash)
+RUN_TESTS(arena_gives_apart_zeroed_aligned, arena_refuses_overflow, grow, array, text, strmap, hash)
