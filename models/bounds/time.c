@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets by distance for one GPU, and GPUs looked at where none is like another. */
-enum { MOST_SETS = 8, MOST_SINKS = 64 };
+/* Sets by distance for one GPU; others of which all sets are looked at; GPUs looked at where none is
+ * like another. */
+enum { MOST_SETS = 8, MOST_OTHERS = 5, MOST_SINKS = 64 };
 
 typedef struct job {
     const ccl_ctx_t *ctx;
@@ -19,7 +20,10 @@ typedef struct job {
     uint8_t *sources, *dests; /* [nranks] */
     uint8_t *skip, *one;      /* [nranks] */
     uint32_t *weights;        /* [nranks] */
-    double *far, *thresholds; /* [nvertices], [nranks] */
+    double *far, *distances;  /* of ccl_i_time_reach(), [nranks] */
+    uint32_t *others;         /* [nranks] GPUs that the one in hand has to do with */
+    uint32_t nothers;
+    uint8_t *chosen;          /* [nranks] of them */
     uint32_t *group;          /* [nranks] of an AllReduce's messages */
     bool to_one;              /* of the messages in hand; ccl_i_time_need_t */
     double crossing;          /* share of the message, where the demand has it */
@@ -83,50 +87,88 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/*
- * One GPU and the others by distance: all, then only ever farther ones. `sink`: data come to it;
- * else they leave it.
- */
-static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl_error_t *err) {
-    const ccl_i_time_net_t *net = job->net;
-    const ccl_topology_t *topo = net->c->topo;
-    uint32_t n = topo->nranks, nthresholds = 0, kept = 0;
-    uint8_t *others = sink ? job->sources : job->dests;
+/* What goes between one GPU and a set of others, which job->chosen marks. */
+static ccl_status_t chosen(job_t *job, uint32_t rank, bool sink, bool joins, ccl_error_t *err) {
     ccl_i_time_need_t need = need_of(job, sink, joins);
-    memset(job->one, 0, n);
-    job->one[rank] = 1;
-    CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
-    for (uint32_t r = 0; r < n; r++) {
-        double s = job->far[topo->rank_device[r]] + (sink ? net->launch_s[r] : 0);
-        job->thresholds[r] = r == rank ? -1 : s;
-    }
+    uint32_t n = job->net->c->topo->nranks;
+    uint8_t *one = sink ? job->dests : job->sources;
+    memset(one, 0, n);
+    one[rank] = 1;
+    memcpy(sink ? job->sources : job->dests, job->chosen, n);
+    return ccl_i_time_flow(job->ctx, job->flow, &need, err);
+}
+
+/* All others, then only ever farther ones. */
+static ccl_status_t by_distance(job_t *job, uint32_t rank, bool sink, bool joins,
+                                ccl_error_t *err) {
+    uint32_t n = job->net->c->topo->nranks, kept = 0;
     double *sorted = malloc(n * sizeof *sorted);
-    if (!sorted)
-        return ccl_fail_nomem(err);
-    for (uint32_t r = 0; r < n; r++) {
-        bool counts = r != rank && isfinite(job->thresholds[r]) &&
-                      (joins || pair(job, sink ? r : rank, sink ? rank : r) > 0);
-        if (counts)
-            sorted[nthresholds++] = job->thresholds[r];
-    }
-    qsort(sorted, nthresholds, sizeof *sorted, descending);
-    for (uint32_t i = 0; i < nthresholds; i++)
+    ccl_status_t status = sorted ? CCL_OK : ccl_fail_nomem(err);
+    if (status != CCL_OK)
+        return status;
+    for (uint32_t i = 0; i < job->nothers; i++)
+        sorted[i] = job->distances[job->others[i]];
+    qsort(sorted, job->nothers, sizeof *sorted, descending);
+    for (uint32_t i = 0; i < job->nothers; i++)
         if (kept == 0 || sorted[i] < sorted[kept - 1] * (1 - 1e-9))
             sorted[kept++] = sorted[i];
-    ccl_status_t status = CCL_OK;
     for (uint32_t i = 0; i < MOST_SETS && i < kept && status == CCL_OK; i++) {
         uint32_t at = kept <= MOST_SETS ? i : i * (kept - 1) / (MOST_SETS - 1);
-        memset(job->sources, 0, n);
-        memset(job->dests, 0, n);
-        *(sink ? &job->dests[rank] : &job->sources[rank]) = 1;
-        for (uint32_t r = 0; r < n; r++)
-            others[r] = r != rank && job->thresholds[r] >= sorted[at] &&
-                        isfinite(job->thresholds[r]) &&
-                        (joins || pair(job, sink ? r : rank, sink ? rank : r) > 0);
-        status = ccl_i_time_flow(job->ctx, job->flow, &need, err);
+        memset(job->chosen, 0, n);
+        for (uint32_t k = 0; k < job->nothers; k++)
+            job->chosen[job->others[k]] = job->distances[job->others[k]] >= sorted[at];
+        status = chosen(job, rank, sink, joins, err);
     }
     free(sorted);
     return status;
+}
+
+/* One GPU and sets of the others. `sink`: data come to it; else they leave it. */
+static ccl_status_t around(job_t *job, uint32_t rank, bool sink, bool joins, ccl_error_t *err) {
+    const ccl_i_time_net_t *net = job->net;
+    const ccl_topology_t *topo = net->c->topo;
+    uint32_t n = topo->nranks;
+    memset(job->one, 0, n);
+    job->one[rank] = 1;
+    CCL_TRY(ccl_i_time_reach(net, sink, job->one, NULL, job->far, NULL, err));
+    job->nothers = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        double s = job->far[topo->rank_device[r]] + (sink ? net->launch_s[r] : 0);
+        job->distances[r] = s;
+        if (r != rank && isfinite(s) && (joins || pair(job, sink ? r : rank, sink ? rank : r) > 0))
+            job->others[job->nothers++] = r;
+    }
+    if (job->nothers > MOST_OTHERS)
+        CCL_TRY(by_distance(job, rank, sink, joins, err));
+    for (uint32_t set = 1; job->nothers <= MOST_OTHERS && set < 1u << job->nothers; set++) {
+        memset(job->chosen, 0, n);
+        for (uint32_t k = 0; k < job->nothers; k++)
+            job->chosen[job->others[k]] = set >> k & 1;
+        CCL_TRY(chosen(job, rank, sink, joins, err));
+    }
+    return CCL_OK;
+}
+
+/* A root and each other GPU alone. */
+static ccl_status_t around_root(job_t *job, ccl_error_t *err) {
+    const ccl_bound_demand_t *demand = job->demand;
+    uint32_t n = job->net->c->topo->nranks, seen = 0;
+    CCL_TRY(around(job, demand->root, !demand->reversed, false, err));
+    if (job->nothers <= MOST_OTHERS)
+        return CCL_OK;
+    for (uint32_t r = 0; r < n; r++)
+        job->weights[r] = r == demand->root; /* which is like no other */
+    CCL_TRY(ccl_i_bound_sinks(job->net->c, job->weights, job->skip, err));
+    for (uint32_t k = 0; k < job->nothers && seen < MOST_SINKS; k++) {
+        uint32_t r = job->others[k];
+        if (job->skip[r])
+            continue;
+        memset(job->chosen, 0, n);
+        job->chosen[r] = 1;
+        CCL_TRY(chosen(job, demand->root, !demand->reversed, false, err));
+        seen++;
+    }
+    return CCL_OK;
 }
 
 /* Every GPU that no other is like, as a destination and as a source where asked for. */
@@ -226,7 +268,7 @@ static ccl_status_t lengths(job_t *job, ccl_error_t *err) {
     if (!flows || !flows->lengths || job->demand->reversed)
         return CCL_OK;
     double *weights = malloc((c->narcs + (size_t)1) * sizeof *weights);
-    double *latest = malloc((c->nvertices + (size_t)1) * sizeof *latest);
+    double *latest = malloc((c->nvertices + c->narcs + (size_t)1) * sizeof *latest);
     ccl_status_t status = weights && latest ? CCL_OK : ccl_fail_nomem(err);
     memset(job->sources, 0, n);
     memset(job->dests, 0, n);
@@ -264,6 +306,17 @@ static ccl_status_t lengths(job_t *job, ccl_error_t *err) {
     return status;
 }
 
+/* The one GPU whose message is the whole (Broadcast, Reduce); CCL_NONE: there are more. */
+static uint32_t rooted(const ccl_bound_demand_t *demand, uint32_t n) {
+    uint32_t root = CCL_NONE;
+    for (uint32_t r = 0; r < n; r++) {
+        if (demand->weights[r] && root != CCL_NONE)
+            return CCL_NONE;
+        root = demand->weights[r] ? r : root;
+    }
+    return root;
+}
+
 static ccl_status_t shape(job_t *job, ccl_error_t *err) {
     const ccl_bound_demand_t *demand = job->demand;
     const ccl_topology_t *topo = job->net->c->topo;
@@ -273,7 +326,11 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
     for (uint32_t r = 0; r < n; r++)
         job->weights[r] = all || !demand->weights ? 1 : demand->weights[r];
     if (demand->shape == CCL_BOUND_GATHER)
-        return around(job, demand->root, !demand->reversed, false, err);
+        return around_root(job, err);
+    for (uint32_t r = 0; r < n; r++)
+        job->group[r] = r;
+    if (demand->shape == CCL_BOUND_SPREAD && rooted(demand, n) != CCL_NONE)
+        CCL_TRY(around(job, rooted(demand, n), demand->reversed, true, err));
     if (demand->shape == CCL_BOUND_SPREAD)
         return all_around(job, !demand->reversed, demand->reversed, false, err);
     if (demand->shape == CCL_BOUND_PAIRS || demand->shape == CCL_BOUND_ENDS) {
@@ -310,10 +367,12 @@ static bool job_init(job_t *job) {
     job->one = calloc(n, 1);
     job->weights = calloc(n, sizeof *job->weights);
     job->group = calloc(n, sizeof *job->group);
-    job->far = malloc((job->net->c->nvertices + (size_t)1) * sizeof *job->far);
-    job->thresholds = malloc(n * sizeof *job->thresholds);
+    job->far = malloc((job->net->c->nvertices + job->net->c->narcs + (size_t)1) * sizeof *job->far);
+    job->distances = malloc(n * sizeof *job->distances);
+    job->others = malloc(n * sizeof *job->others);
+    job->chosen = calloc(n, 1);
     return job->flow && job->sources && job->dests && job->skip && job->one && job->weights &&
-           job->group && job->far && job->thresholds;
+           job->group && job->far && job->distances && job->others && job->chosen;
 }
 
 static void job_fini(job_t *job) {
@@ -325,7 +384,9 @@ static void job_fini(job_t *job) {
     free(job->weights);
     free(job->group);
     free(job->far);
-    free(job->thresholds);
+    free(job->distances);
+    free(job->others);
+    free(job->chosen);
 }
 
 ccl_status_t ccl_model_time_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,

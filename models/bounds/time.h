@@ -17,6 +17,11 @@ typedef struct ccl_i_time_net {
     double last_s;      /* after the arrival of any byte; 0 where primitives may have slices */
     bool sliced;        /* a primitive may pass slices on before it has all */
     bool able;          /* some switch multicasts or reduces */
+    /* Of routes; NULL where there are too many, or switches have ways of their own: */
+    double *pair_s, *pair_overhead_s; /* [nranks * nranks] least delay and overhead from s to d at
+                                         s nranks + d; INFINITY: no route */
+    double *to_s;        /* [narcs * nranks] least delay of routes to a GPU that take the arc */
+    double *overheads_s; /* [narcs * nranks] least overhead of those from a GPU; INFINITY: none */
     uint32_t *out_first, *out_arcs; /* [nvertices + 1], [narcs] arcs that leave a vertex */
     uint32_t *in_first, *in_arcs;   /* [nvertices + 1], [narcs] that enter it */
     ccl_arena_t arena;
@@ -26,13 +31,14 @@ ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
                                  ccl_routes_t *routes, const char *proto, ccl_error_t *err);
 void ccl_i_time_net_fini(ccl_i_time_net_t *net);
 /**
- * Earliest times at which anything of the GPUs in a set can be at each vertex, or, backward, how
- * long before the end anything must be there at the latest to reach one of them.
+ * Earliest times at which anything of the GPUs in a set can be at each vertex and start on each
+ * arc, or, backward, how long before the end anything must be there at the latest to reach one of
+ * them.
  *
  * @param set       [nranks].
  * @param group_of  [nranks] NULL: every GPU is a group of its own.
- * @param first     [nvertices].
- * @param several   [nvertices] the same of what comes from (goes to) two groups at least, joined
+ * @param first     [nvertices + narcs], vertices first.
+ * @param several   [nvertices + narcs] the same of what comes from (goes to) two groups at least, joined
  *                  (divided) at a GPU or an able switch; NULL: not asked for.
  */
 ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
@@ -44,7 +50,7 @@ typedef struct ccl_i_time_side {
     const bool *late;   /* [nvertices] not in the set */
     const double *from; /* [nvertices] those in it count from this time on; NULL: from 0 */
     const double *upto; /* [nvertices] the others up to this long before the end; NULL: `latest` */
-    const double *earliest, *latest;                 /* [nvertices] of ccl_i_time_reach() */
+    const double *earliest, *latest;                 /* of ccl_i_time_reach() */
     const double *several_earliest, *several_latest; /* of partial results; NULL: the same */
     const double *weights; /* [narcs] all arcs count, by these, in place of those that leave the
                               set; NULL: none */

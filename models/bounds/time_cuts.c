@@ -116,8 +116,9 @@ static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *
     const double *earliest =
         joined && side->several_earliest ? side->several_earliest : side->earliest;
     const double *latest = joined && side->several_latest ? side->several_latest : side->latest;
+    size_t at = net->c->nvertices + (size_t)arc;
     double delay = net->delay_s[arc];
-    window_t w = {.from_s = earliest[u] + net->overhead_s[arc], .upto_s = delay + latest[v]};
+    window_t w = {.from_s = earliest[at], .upto_s = latest[at]};
     if (!isfinite(w.from_s) || !isfinite(w.upto_s))
         return (window_t){0}; /* nothing that counts can take it */
     w.open = side->weights && side->weights[arc] > 0;
@@ -127,7 +128,7 @@ static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *
         w.from_s = fmax(w.from_s, side->from[u]);
     if (!side->late[u] && side->late[v]) {
         w.open = true;
-        w.upto_s = side->upto ? delay + side->upto[v] : w.upto_s;
+        w.upto_s = side->upto ? fmax(w.upto_s, delay + side->upto[v]) : w.upto_s;
     } else if (!side->late[u] && side->from) {
         w.fixed_s = fmax(0, side->from[v] - delay - w.from_s);
     } else if (side->late[u] && side->late[v] && side->upto) {

@@ -19,8 +19,8 @@ struct ccl_i_time_flow {
     uint32_t source, sink;
     double *dist, *rest;       /* [nvertices + 2] from the source, to the sink */
     double *from, *upto;       /* [nvertices + 2] */
-    double *earliest, *latest; /* [nvertices] */
-    double *several;           /* [nvertices] */
+    double *earliest, *latest; /* of ccl_i_time_reach() */
+    double *several;           /* likewise */
     bool *late;                /* [nvertices + 2] */
     uint8_t *sources, *dests;  /* [nranks] that a cut counts */
 };
@@ -73,9 +73,9 @@ ccl_i_time_flow_t *ccl_i_time_flow_create(ccl_i_time_cuts_t *cuts) {
     f->rest = malloc(nv * sizeof *f->rest);
     f->from = malloc(nv * sizeof *f->from);
     f->upto = malloc(nv * sizeof *f->upto);
-    f->earliest = malloc(nv * sizeof *f->earliest);
-    f->latest = malloc(nv * sizeof *f->latest);
-    f->several = malloc(nv * sizeof *f->several);
+    f->earliest = malloc((nv + c->narcs) * sizeof *f->earliest);
+    f->latest = malloc((nv + c->narcs) * sizeof *f->latest);
+    f->several = malloc((nv + c->narcs) * sizeof *f->several);
     f->late = calloc(nv, sizeof *f->late);
     f->sources = calloc(n, 1);
     f->dests = calloc(n, 1);

@@ -42,6 +42,47 @@ static double on_wire(const ccl_transport_t *t, double narrowest_Bps) {
     return t->wire + t->message_s * narrowest_Bps / t->message_bytes;
 }
 
+/* Entries of tables by arc and GPU: what more would cost more than it proves. */
+enum { MOST_ENTRIES = 1 << 16 };
+
+/* Tables of routes; left out where they would be large. A switch connection may take other ways. */
+static bool tables(ccl_i_time_net_t *net) {
+    size_t n = net->c->topo->nranks, narcs = net->c->narcs;
+    if (net->able || n * narcs > MOST_ENTRIES)
+        return true;
+    net->pair_s = ccl_arena_alloc(&net->arena, n * n + 1, sizeof *net->pair_s);
+    net->pair_overhead_s = ccl_arena_alloc(&net->arena, n * n + 1, sizeof *net->pair_overhead_s);
+    net->to_s = ccl_arena_alloc(&net->arena, n * narcs + 1, sizeof *net->to_s);
+    net->overheads_s = ccl_arena_alloc(&net->arena, n * narcs + 1, sizeof *net->overheads_s);
+    if (!net->pair_s || !net->pair_overhead_s || !net->to_s || !net->overheads_s)
+        return false;
+    for (size_t i = 0; i < n * n; i++)
+        net->pair_s[i] = net->pair_overhead_s[i] = INFINITY;
+    for (size_t i = 0; i < n * narcs; i++)
+        net->to_s[i] = net->overheads_s[i] = INFINITY;
+    return true;
+}
+
+static void lower(double *value, double to) {
+    *value = fmin(*value, to);
+}
+
+/* A route counts in the tables. */
+static void by_route(ccl_i_time_net_t *net, uint32_t s, uint32_t d, const ccl_route_t *route,
+                     const ccl_transport_t *t) {
+    uint32_t n = net->c->topo->nranks, base = net->c->narcs - net->c->topo->nlinks;
+    double delay = route->latency_s + t->latency_s;
+    if (!net->pair_s)
+        return;
+    lower(&net->pair_s[s * n + d], delay);
+    lower(&net->pair_overhead_s[s * n + d], t->overhead_s);
+    for (uint32_t i = 0; i < route->nlinks; i++) {
+        size_t arc = base + route->links[i];
+        lower(&net->to_s[arc * n + d], delay);
+        lower(&net->overheads_s[arc * n + s], t->overhead_s);
+    }
+}
+
 /* Delays, overheads and bytes on the wire of the routes that there are. */
 static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_topology_t *topo = net->c->topo;
@@ -59,14 +100,13 @@ static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_e
                 if (!kind || strcmp(kind, own) != 0)
                     t = ccl_model_transport(topo, own, net->proto);
                 kind = own;
-                double *delay = &net->delay_s[base + route->links[route->nlinks - 1]];
-                double *overhead = &net->overhead_s[base + route->links[0]];
-                *delay = fmin(*delay, route->latency_s + t.latency_s);
-                *overhead = fmin(*overhead, t.overhead_s);
+                lower(&net->delay_s[base + route->links[route->nlinks - 1]],
+                      route->latency_s + t.latency_s);
+                lower(&net->overhead_s[base + route->links[0]], t.overhead_s);
                 double wire = on_wire(&t, route->bottleneck_Bps);
                 for (uint32_t i = 0; i < route->nlinks; i++)
-                    net->wire[base + route->links[i]] =
-                        fmin(net->wire[base + route->links[i]], wire);
+                    lower(&net->wire[base + route->links[i]], wire);
+                by_route(net, s, d, route, &t);
             }
         }
     }
@@ -188,13 +228,13 @@ ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
     net->launch_s = ccl_arena_alloc(&net->arena, topo->nranks + (size_t)1, sizeof *net->launch_s);
     net->wire = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *net->wire);
     double *at = ccl_arena_alloc(&net->arena, topo->ndevices * (size_t)WAYS + 1, sizeof *at);
-    if (!net->delay_s || !net->overhead_s || !net->launch_s || !net->wire || !at) {
+    for (uint32_t v = 0; v < topo->ndevices; v++)
+        net->able |= topo->devices[v].multicast || topo->devices[v].reduce;
+    if (!net->delay_s || !net->overhead_s || !net->launch_s || !net->wire || !at || !tables(net)) {
         status = ccl_fail_nomem(err);
         goto end;
     }
     net->sliced = slices(net);
-    for (uint32_t v = 0; v < topo->ndevices; v++)
-        net->able |= topo->devices[v].multicast || topo->devices[v].reduce;
     for (uint32_t r = 0; r < topo->nranks; r++)
         net->launch_s[r] = ccl_model_launch_s(topo, r, proto);
     for (uint32_t a = 0; a < c->narcs; a++) {
@@ -263,6 +303,37 @@ static bool take(two_t *v, double s, uint32_t group) {
     return true;
 }
 
+/* Least time from GPU s to GPU d by a route, as passage() counts it. */
+static double leap(const ccl_i_time_net_t *net, bool backward, uint32_t s, uint32_t d) {
+    size_t i = (size_t)s * net->c->topo->nranks + d;
+    return net->pair_s[i] + (backward && net->sliced ? 0 : net->pair_overhead_s[i]);
+}
+
+/* Where routes are in tables a GPU is reached by them, not along arcs. */
+static bool by_tables(const ccl_i_time_net_t *net, uint32_t v) {
+    return net->pair_s && v < net->c->topo->ndevices &&
+           net->c->topo->devices[v].kind == CCL_DEVICE_GPU;
+}
+
+/* From GPU to GPU until nothing changes. */
+static void leaps(const ccl_i_time_net_t *net, bool backward, two_t *at) {
+    const ccl_topology_t *topo = net->c->topo;
+    for (bool more = net->pair_s != NULL; more;) {
+        more = false;
+        for (uint32_t s = 0; s < topo->nranks; s++) {
+            const two_t *from = &at[topo->rank_device[s]];
+            for (uint32_t d = 0; d < topo->nranks && from->s[0] < INFINITY; d++) {
+                two_t *to = &at[topo->rank_device[d]];
+                double by = backward ? leap(net, true, d, s) : leap(net, false, s, d);
+                if (from->s[0] + by < to->s[1])
+                    more |= take(to, from->s[0] + by, from->group[0]);
+                if (from->s[1] + by < to->s[1])
+                    more |= take(to, from->s[1] + by, from->group[1]);
+            }
+        }
+    }
+}
+
 /* Two groups' data are together where both can be, and behind. */
 static void reach_several(const ccl_i_time_net_t *net, bool backward, const two_t *at,
                           double *several) {
@@ -275,7 +346,7 @@ static void reach_several(const ccl_i_time_net_t *net, bool backward, const two_
             uint32_t u = backward ? c->arcs[a].to : c->arcs[a].from;
             uint32_t v = backward ? c->arcs[a].from : c->arcs[a].to;
             double s = several[u] + passage(net, backward, a);
-            if (s < several[v]) {
+            if (s < several[v] && !by_tables(net, v)) {
                 several[v] = s;
                 more = true;
             }
@@ -283,58 +354,111 @@ static void reach_several(const ccl_i_time_net_t *net, bool backward, const two_
     }
 }
 
-ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
-                              const uint32_t *group_of, double *first, double *several,
-                              ccl_error_t *err) {
+/* On each arc: of the routes that take it, else of the vertex that it leaves or, backward, enters.
+ * `gpus`: room for [nranks]. */
+static void reach_arcs(const ccl_i_time_net_t *net, bool backward, double *first, double *gpus) {
+    const ccl_topology_t *topo = net->c->topo;
+    const double *of = backward ? net->to_s : net->overheads_s;
+    for (uint32_t r = 0; r < topo->nranks; r++)
+        gpus[r] = first[topo->rank_device[r]];
+    for (size_t a = 0; a < net->c->narcs; a++) {
+        const ccl_capacity_arc_t *arc = &net->c->arcs[a];
+        double least = INFINITY;
+        if (!of || arc->link == CCL_NONE)
+            least =
+                backward ? net->delay_s[a] + first[arc->to] : first[arc->from] + net->overhead_s[a];
+        for (uint32_t r = 0; r < topo->nranks && of && arc->link != CCL_NONE; r++) {
+            double s = gpus[r] + of[a * topo->nranks + r];
+            least = s < least ? s : least;
+        }
+        first[net->c->nvertices + a] = least;
+    }
+}
+
+/* Room of ccl_i_time_reach(). */
+typedef struct rounds {
+    two_t *at;              /* [nvertices] */
+    uint32_t *queue, *next; /* [nvertices] */
+    uint8_t *queued;        /* [nvertices] */
+    double *gpus;           /* [nranks] */
+} rounds_t;
+
+static bool rounds_init(rounds_t *w, const ccl_i_time_net_t *net) {
+    size_t nv = net->c->nvertices + (size_t)1;
+    *w = (rounds_t){malloc(nv * sizeof *w->at), malloc(nv * sizeof *w->queue),
+                    malloc(nv * sizeof *w->next), calloc(nv, 1),
+                    malloc((net->c->topo->nranks + (size_t)1) * sizeof *w->gpus)};
+    bool ok = w->at && w->queue && w->next && w->queued && w->gpus;
+    for (uint32_t v = 0; v < net->c->nvertices && ok; v++)
+        w->at[v] = (two_t){{INFINITY, INFINITY}, {CCL_NONE, CCL_NONE}};
+    return ok;
+}
+
+static void rounds_fini(rounds_t *w) {
+    free(w->at);
+    free(w->queue);
+    free(w->next);
+    free(w->queued);
+    free(w->gpus);
+}
+
+/* Along arcs from the GPUs that are reached: rounds of corrections, as in Bellman and Ford. */
+static void along_arcs(const ccl_i_time_net_t *net, bool backward, rounds_t *w) {
     const ccl_capacity_t *c = net->c;
-    const ccl_topology_t *topo = c->topo;
     const uint32_t *start = backward ? net->in_first : net->out_first;
     const uint32_t *arcs = backward ? net->in_arcs : net->out_arcs;
-    size_t nv = c->nvertices, nqueue = 0;
-    two_t *at = malloc((nv + 1) * sizeof *at);
-    uint32_t *queue = malloc((nv + 1) * sizeof *queue), *next = malloc((nv + 1) * sizeof *next);
-    uint8_t *queued = calloc(nv + 1, 1);
-    ccl_status_t status = at && queue && next && queued ? CCL_OK : ccl_fail_nomem(err);
-    for (uint32_t v = 0; v < nv && status == CCL_OK; v++)
-        at[v] = (two_t){{INFINITY, INFINITY}, {CCL_NONE, CCL_NONE}};
-    for (uint32_t r = 0; r < topo->nranks && status == CCL_OK; r++) {
-        uint32_t v = topo->rank_device[r];
-        if (!set[r])
-            continue;
-        take(&at[v], backward ? net->last_s : net->launch_s[r], group_of ? group_of[r] : r);
-        queue[nqueue++] = v;
-        queued[v] = 1;
-    }
-    /* Rounds of corrections, as in Bellman and Ford. */
-    for (; nqueue > 0 && status == CCL_OK;) {
-        size_t n = 0;
+    size_t nqueue = 0, n;
+    for (uint32_t v = 0; v < c->nvertices; v++)
+        if (w->at[v].s[0] < INFINITY) {
+            w->queue[nqueue++] = v;
+            w->queued[v] = 1;
+        }
+    for (; nqueue > 0; nqueue = n) {
+        n = 0;
         for (size_t i = 0; i < nqueue; i++) {
-            uint32_t u = queue[i];
-            queued[u] = 0;
-            for (uint32_t j = start[u]; j < start[u + 1]; j++) {
+            const two_t *from = &w->at[w->queue[i]];
+            w->queued[w->queue[i]] = 0;
+            for (uint32_t j = start[w->queue[i]]; j < start[w->queue[i] + 1]; j++) {
                 const ccl_capacity_arc_t *arc = &c->arcs[arcs[j]];
                 uint32_t v = backward ? arc->from : arc->to;
                 double s = passage(net, backward, arcs[j]);
-                bool better = at[u].s[0] < INFINITY && isfinite(s) &&
-                              take(&at[v], at[u].s[0] + s, at[u].group[0]);
-                better |= at[u].s[1] < INFINITY && isfinite(s) &&
-                          take(&at[v], at[u].s[1] + s, at[u].group[1]);
-                if (better && !queued[v]) {
-                    queued[v] = 1;
-                    next[n++] = v;
+                if (by_tables(net, v) || !isfinite(s))
+                    continue;
+                bool better = take(&w->at[v], from->s[0] + s, from->group[0]);
+                better |=
+                    from->s[1] < INFINITY && take(&w->at[v], from->s[1] + s, from->group[1]);
+                if (better && !w->queued[v]) {
+                    w->queued[v] = 1;
+                    w->next[n++] = v;
                 }
             }
         }
-        memcpy(queue, next, n * sizeof *queue);
-        nqueue = n;
+        memcpy(w->queue, w->next, n * sizeof *w->queue);
     }
-    for (uint32_t v = 0; v < nv && status == CCL_OK; v++)
-        first[v] = at[v].s[0];
-    if (several && status == CCL_OK)
-        reach_several(net, backward, at, several);
-    free(at);
-    free(queue);
-    free(next);
-    free(queued);
-    return status;
+}
+
+ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
+                              const uint32_t *group_of, double *first, double *several,
+                              ccl_error_t *err) {
+    const ccl_topology_t *topo = net->c->topo;
+    rounds_t w;
+    if (!rounds_init(&w, net)) {
+        rounds_fini(&w);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t r = 0; r < topo->nranks; r++)
+        if (set[r])
+            take(&w.at[topo->rank_device[r]], backward ? net->last_s : net->launch_s[r],
+                 group_of ? group_of[r] : r);
+    leaps(net, backward, w.at);
+    along_arcs(net, backward, &w);
+    for (uint32_t v = 0; v < net->c->nvertices; v++)
+        first[v] = w.at[v].s[0];
+    reach_arcs(net, backward, first, w.gpus);
+    if (several) {
+        reach_several(net, backward, w.at, several);
+        reach_arcs(net, backward, several, w.gpus);
+    }
+    rounds_fini(&w);
+    return CCL_OK;
 }

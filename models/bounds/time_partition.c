@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct arrays {
-    double *earliest, *several, *latest; /* [nvertices] */
+    double *earliest, *several, *latest; /* of ccl_i_time_reach() */
     bool *late;                          /* [nvertices] */
     uint8_t *set;                        /* [nranks] */
 } arrays_t;
@@ -62,9 +62,9 @@ static ccl_status_t parts(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_
 ccl_status_t ccl_i_time_partition(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_t nparts,
                                   const uint32_t *part_of, const uint32_t *device_part,
                                   ccl_error_t *err) {
-    size_t nv = cuts->net->c->nvertices + (size_t)1;
-    arrays_t w = {malloc(nv * sizeof *w.earliest), malloc(nv * sizeof *w.several),
-                  malloc(nv * sizeof *w.latest), calloc(nv, sizeof *w.late),
+    size_t nv = cuts->net->c->nvertices + (size_t)1, all = nv + cuts->net->c->narcs;
+    arrays_t w = {malloc(all * sizeof *w.earliest), malloc(all * sizeof *w.several),
+                  malloc(all * sizeof *w.latest), calloc(nv, sizeof *w.late),
                   calloc(cuts->net->c->topo->nranks + (size_t)1, 1)};
     ccl_status_t status = w.earliest && w.several && w.latest && w.late && w.set
                               ? parts(ctx, cuts, nparts, part_of, device_part, &w, err)

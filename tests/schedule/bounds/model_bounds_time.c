@@ -70,6 +70,31 @@
             LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1") "," LINK(  \
                 "c", "d", "nvlink", "10", "1") "," LINK("d", "a", "nvlink", "10", "1"),            \
             "")
+#define GPUS7                                                                                      \
+    GPU("a", "0")                                                                                  \
+    "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3") "," GPU("e", "4") "," GPU(               \
+        "f", "5") "," GPU("g", "6")
+#define ONE_NARROW                                                                                 \
+    CLUSTER(GPUS7,                                                                                 \
+            LINK("a", "b", "nvlink", "10", "3") "," LINK("a", "c", "nvlink", "90", "3") "," LINK(  \
+                "a", "d", "nvlink", "90", "3") "," LINK("a", "e", "nvlink", "90", "3") "," LINK(   \
+                "a", "f", "nvlink", "90", "3") "," LINK("a", "g", "nvlink", "90", "3"),            \
+            "")
+#define TWO_BEHIND                                                                                 \
+    CLUSTER(                                                                                       \
+        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU(                                 \
+            "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\"}",                                       \
+        LINK("a", "s", "nvlink", "10", "1") "," LINK("s", "b", "nvlink", "90", "2") "," LINK(      \
+            "s", "c", "nvlink", "90", "2") "," LINK("a", "d", "nvlink", "90", "3"),                \
+        "")
+#define TWO_SWITCHES                                                                               \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU(                             \
+                "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}",  \
+            LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10", "0.5") "," LINK(  \
+                "c", "u", "nvlink", "10", "0.5") "," LINK("d", "u", "nvlink", "10",                \
+                                                          "0.5") "," LINK("s", "u", "nvlink",      \
+                                                                          "10", "4"),              \
+            "")
 #define GROUPED                                                                                    \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
             LINK("a", "b", "nvlink", "10", "1") "," LINK("a", "c", "nvlink", "10", "3"),           \
@@ -118,6 +143,13 @@ static const struct {
      "five messages, each 10 KB more"},
     {PAIR("\"message\":\"1us\""), CCL_BROADCAST, NULL, 200, 21,
      "one message of any size, which is not counted"},
+    {ONE_NARROW, CCL_SCATTER, NULL, 70, 4, "b's block, as far as the others"},
+    {ONE_NARROW, CCL_GATHER, NULL, 70, 4, "reversed"},
+    {TWO_BEHIND, CCL_SCATTER, NULL, 40, 5, "those of b and c by one link, d's is as far"},
+    {TWO_SWITCHES, CCL_BROADCAST, NULL, 10, 6.5, "5 us to c and d, for some elements one more"},
+    {TWO_SWITCHES, CCL_REDUCE, NULL, 10, 6.5, "reversed"},
+    {STAR, CCL_BROADCAST, NULL, 4, 2 + 1.0 / 15, "some to two by one message, up to 2 us before"},
+    {STAR, CCL_REDUCE, NULL, 4, 2 + 1.0 / 15, "reversed"},
     {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3, "120 KB at 12 GB/s, but the last 2 us at b's 10"},
 };
 
