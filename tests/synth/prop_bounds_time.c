@@ -10,6 +10,7 @@
 #include "common.h"
 #include "lower/lower.h"
 #include "sim/sim.h"
+#include "tests/base/nightly.h"
 #include "tests/runtime/random_demand.h"
 
 /* Of the larger ones one for every change: it takes as long as ten small ones. */
