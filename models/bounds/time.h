@@ -70,7 +70,8 @@ typedef struct ccl_i_time_cuts {
         *steps[2]; /* of the cut in hand: all, and those that partial results can take */
     ccl_time_link_t *links;
     double fixed_bytes;
-    size_t nsteps[2], nlinks, cap, cap_steps[2], cap_links;
+    struct ccl_i_time_span *spans; /* of the arc in hand */
+    size_t nsteps[2], nlinks, cap, cap_steps[2], cap_links, cap_spans;
 } ccl_i_time_cuts_t;
 enum { CCL_I_TIME_SIZES = 34 };
 ccl_status_t ccl_i_time_cuts_init(ccl_i_time_cuts_t *cuts, const ccl_i_time_net_t *net,

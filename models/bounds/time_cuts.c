@@ -28,6 +28,7 @@ void ccl_i_time_cuts_fini(ccl_i_time_cuts_t *cuts) {
     free(cuts->steps[0]);
     free(cuts->steps[1]);
     free(cuts->links);
+    free(cuts->spans);
     memset(cuts, 0, sizeof *cuts);
 }
 
@@ -137,30 +138,87 @@ static window_t window_of(const ccl_i_time_net_t *net, const ccl_i_time_side_t *
     return w;
 }
 
+typedef struct ccl_i_time_span {
+    double from_s, upto_s;
+} span_t;
+
+static int by_begin(const void *a, const void *b) {
+    const span_t *x = a, *y = b;
+    if (x->from_s != y->from_s)
+        return x->from_s < y->from_s ? -1 : 1;
+    return (x->upto_s > y->upto_s) - (x->upto_s < y->upto_s);
+}
+
+/*
+ * When the routes that take an arc can use it for what crosses: in cuts->spans, without those that
+ * lie in others, so that later ones end later. The one window where routes are in no tables, or
+ * the set has times of its own.
+ */
+static ccl_status_t spans(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *side, uint32_t arc,
+                          bool joined, const window_t *window, size_t *n_out, ccl_error_t *err) {
+    const ccl_i_time_net_t *net = cuts->net;
+    const ccl_topology_t *topo = net->c->topo;
+    const double *earliest =
+        joined && side->several_earliest ? side->several_earliest : side->earliest;
+    const double *latest = joined && side->several_latest ? side->several_latest : side->latest;
+    size_t n = topo->nranks, base = arc * n, count = 0, kept = 0;
+    bool plain = !side->from && !side->upto && net->pair_s && net->c->arcs[arc].link != CCL_NONE;
+    if (!ccl_grow(&cuts->spans, &cuts->cap_spans, plain ? n * n : 1, sizeof *cuts->spans))
+        return ccl_fail_nomem(err);
+    cuts->spans[0] = (span_t){window->from_s, window->upto_s};
+    for (size_t s = 0; s < n && plain; s++)
+        for (size_t d = 0; d < n && net->overheads_s[base + s] < INFINITY; d++) {
+            double from_s = earliest[topo->rank_device[s]] + net->pair_overhead_s[s * n + d];
+            double upto_s = net->pair_s[s * n + d] + latest[topo->rank_device[d]];
+            if (net->to_s[base + d] < INFINITY && isfinite(from_s) && isfinite(upto_s))
+                cuts->spans[count++] = (span_t){from_s, upto_s};
+        }
+    if (count > 0)
+        qsort(cuts->spans, count, sizeof *cuts->spans, by_begin);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || cuts->spans[i].upto_s < cuts->spans[kept - 1].upto_s)
+            cuts->spans[kept++] = cuts->spans[i];
+    *n_out = plain ? kept : 1;
+    return CCL_OK;
+}
+
+/* An arc's windows, each once, less what two that follow each other have in common. */
+static ccl_status_t put_arc(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *side, uint32_t arc,
+                            bool joined, double Bps, ccl_error_t *err) {
+    const ccl_capacity_arc_t *a = &cuts->net->c->arcs[arc];
+    window_t w = window_of(cuts->net, side, arc, joined);
+    size_t *nsteps = &cuts->nsteps[joined], n = 0;
+    if (!joined)
+        cuts->fixed_bytes += Bps * w.fixed_s;
+    if (!w.open || !(Bps > 0))
+        return CCL_OK;
+    CCL_TRY(spans(cuts, side, arc, joined, &w, &n, err));
+    if (!ccl_grow(&cuts->steps[joined], &cuts->cap_steps[joined], *nsteps + 2 * n,
+                  sizeof *cuts->steps[joined]) ||
+        !ccl_grow(&cuts->links, &cuts->cap_links, cuts->nlinks + n, sizeof *cuts->links))
+        return ccl_fail_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const span_t *s = &cuts->spans[i];
+        cuts->steps[joined][(*nsteps)++] = (step_t){s->from_s + s->upto_s, Bps};
+        if (i + 1 < n)
+            cuts->steps[joined][(*nsteps)++] = (step_t){s[1].from_s + s->upto_s, -Bps};
+        if (!joined)
+            cuts->links[cuts->nlinks++] =
+                (ccl_time_link_t){a->link, a->group, s->from_s, s->upto_s, Bps};
+    }
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_time_leave(ccl_i_time_cuts_t *cuts, const ccl_i_time_side_t *side,
                               ccl_error_t *err) {
     const ccl_i_time_net_t *net = cuts->net;
     bool partials = side->several_earliest || side->several_latest;
-    if (!ccl_grow(&cuts->steps[0], &cuts->cap_steps[0], cuts->nsteps[0] + net->c->narcs,
-                  sizeof *cuts->steps[0]) ||
-        !ccl_grow(&cuts->steps[1], &cuts->cap_steps[1], cuts->nsteps[1] + net->c->narcs,
-                  sizeof *cuts->steps[1]) ||
-        !ccl_grow(&cuts->links, &cuts->cap_links, cuts->nlinks + net->c->narcs,
-                  sizeof *cuts->links))
-        return ccl_fail_nomem(err);
     for (uint32_t a = 0; a < net->c->narcs; a++) {
-        const ccl_capacity_arc_t *arc = &net->c->arcs[a];
-        double Bps = (double)arc->units * net->c->unit_Bps / net->wire[a] *
+        double Bps = (double)net->c->arcs[a].units * net->c->unit_Bps / net->wire[a] *
                      (side->weights ? side->weights[a] : 1);
-        window_t w = window_of(net, side, a, false);
-        cuts->fixed_bytes += Bps * w.fixed_s;
-        if (w.open && Bps > 0) {
-            cuts->steps[0][cuts->nsteps[0]++] = (step_t){w.from_s + w.upto_s, Bps};
-            cuts->links[cuts->nlinks++] =
-                (ccl_time_link_t){arc->link, arc->group, w.from_s, w.upto_s, Bps};
-        }
-        if (partials && Bps > 0 && (w = window_of(net, side, a, true)).open)
-            cuts->steps[1][cuts->nsteps[1]++] = (step_t){w.from_s + w.upto_s, Bps};
+        CCL_TRY(put_arc(cuts, side, a, false, Bps, err));
+        if (partials)
+            CCL_TRY(put_arc(cuts, side, a, true, Bps, err));
     }
     return CCL_OK;
 }

@@ -95,6 +95,19 @@
                                                           "0.5") "," LINK("s", "u", "nvlink",      \
                                                                           "10", "4"),              \
             "")
+#define NEAR_OTHER                                                                                 \
+    CLUSTER(                                                                                       \
+        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"}",     \
+        LINK("a", "s", "nvlink", "90", "0.5") "," LINK("b", "s", "nvlink", "10",                   \
+                                                       "0.75") "," LINK("c", "s", "nvlink", "90",  \
+                                                                        "0.25"),                   \
+        "")
+#define ONE_FAR                                                                                    \
+    CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU(                                               \
+                "c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}",  \
+            LINK("a", "s", "nvlink", "50", "3") "," LINK("b", "s", "nvlink", "50", "0") "," LINK(  \
+                "c", "u", "nvlink", "50", "0.25") "," LINK("s", "u", "nvlink", "10", "3"),         \
+            "")
 #define GROUPED                                                                                    \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2"),                                     \
             LINK("a", "b", "nvlink", "10", "1") "," LINK("a", "c", "nvlink", "10", "3"),           \
@@ -148,6 +161,8 @@ static const struct {
     {TWO_BEHIND, CCL_SCATTER, NULL, 40, 5, "those of b and c by one link, d's is as far"},
     {TWO_SWITCHES, CCL_BROADCAST, NULL, 10, 6.5, "5 us to c and d, for some elements one more"},
     {TWO_SWITCHES, CCL_REDUCE, NULL, 10, 6.5, "reversed"},
+    {NEAR_OTHER, CCL_SCATTER, NULL, 15, 1.75, "0.5 us, 1.25 from a; by c, which is nearer, 1.75"},
+    {ONE_FAR, CCL_SCATTER, NULL, 90, 7.75, "s-u is used up to 6.25 us before and, by b, from 3 us"},
     {STAR, CCL_BROADCAST, NULL, 4, 2 + 1.0 / 15, "some to two by one message, up to 2 us before"},
     {STAR, CCL_REDUCE, NULL, 4, 2 + 1.0 / 15, "reversed"},
     {GROUPED, CCL_SCATTER, NULL, 180, 34.0 / 3, "120 KB at 12 GB/s, but the last 2 us at b's 10"},
