@@ -7,7 +7,7 @@
  * usage: bench_optimum SEED CASES [NODES [EVERY]] NODES: of the search over whole chunks, 0: none;
  * EVERY: `compare` on every such round of all collectives, 0: on none.
  * A line per case, us; then by collective the share of cases whose optimum is within 0, 1, 5, 10
- * and 25 % of the bound, the greatest, and the same of the best program that was found.
+ * and 25 % of the bound, and the greatest; and likewise of programs over the optimum.
  */
 #include "bench/common.h"
 #include "bench/tiny_case.h"
@@ -21,8 +21,8 @@ typedef struct tally {
     double most;
 } tally_t;
 
-/* Of the optimum, of whole chunks, of contenders, and of the best of both; the last row is of all.
- */
+/* The optimum over the bound; over the optimum the best of whole chunks, of contenders, and of both
+ * where both were tried. The last row is of all. */
 enum { OPTIMUM, WHOLE, CONTENDERS, PROGRAMS, MEASURES };
 static const char *const measures[] = {"optimum", "whole chunks", "compare", "best program"};
 
@@ -131,14 +131,14 @@ static ccl_status_t one(run_t *run, uint32_t number, ccl_error_t *err) {
     count(run, OPTIMUM, kind, c.optimum_s / c.bound_s, c.proven);
     if (isfinite(whole_s)) {
         printf("  whole %7.3f%s", 1e6 * whole_s, proven ? "" : "?");
-        count(run, WHOLE, kind, whole_s / c.bound_s, proven);
+        count(run, WHOLE, kind, whole_s / c.optimum_s, proven);
     }
     if (isfinite(best_s)) {
         printf("  compare %7.3f", 1e6 * best_s);
-        count(run, CONTENDERS, kind, best_s / c.bound_s, true);
+        count(run, CONTENDERS, kind, best_s / c.optimum_s, true);
     }
     if (isfinite(best_s))
-        count(run, PROGRAMS, kind, program_s / c.bound_s, true);
+        count(run, PROGRAMS, kind, program_s / c.optimum_s, true);
     printf("\n");
     bool above = c.bound_s > c.optimum_s * (1 + 1e-9);
     bool below = c.kind != CCL_ALLREDUCE && program_s < c.optimum_s * (1 - 1e-6);
