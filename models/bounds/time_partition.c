@@ -35,13 +35,19 @@ static ccl_status_t parts(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_
                           ccl_error_t *err) {
     const ccl_i_time_net_t *net = cuts->net;
     uint32_t n = net->c->topo->nranks;
-    double k = nparts;
+    double k = 0; /* parts with a GPU: others send nothing and need nothing */
     memset(w->set, 1, n);
     CCL_TRY(ccl_i_time_reach(net, false, w->set, part_of, w->earliest, w->several, err));
     for (uint32_t p = 0; p < nparts; p++) {
+        bool some = false;
         CCL_TRY(ccl_ctx_poll(ctx, NULL));
-        for (uint32_t r = 0; r < n; r++)
+        for (uint32_t r = 0; r < n; r++) {
             w->set[r] = part_of[r] != p;
+            some |= part_of[r] == p;
+        }
+        if (!some)
+            continue;
+        k++;
         CCL_TRY(ccl_i_time_reach(net, true, w->set, NULL, w->latest, NULL, err));
         ccl_i_time_part(net->c, device_part, p, false, w->late);
         ccl_i_time_side_t side = {.late = w->late,

@@ -40,6 +40,18 @@
                                                                "2") "," LINK("d", "f", "net",      \
                                                                              "10", "2"),           \
         "")
+#define EMPTY_SERVER                                                                               \
+    CLUSTER(                                                                                       \
+        SERVED("a", "0", "x") "," SERVED("b", "1", "x") "," SERVED("c", "2", "y") "," SERVED(      \
+            "d", "3", "y") ",{\"id\":\"f\",\"kind\":\"switch\"},{\"id\":\"n\",\"kind\":\"nic\"," \
+                           "\"server\":\"z\"}",                                                    \
+        LINK("a", "b", "nvlink", "100", "1") "," LINK("c", "d", "nvlink", "100", "1") "," LINK(    \
+            "a", "f", "net", "10", "2") "," LINK("b", "f", "net", "10",                            \
+                                                 "2") "," LINK("c", "f", "net", "10",              \
+                                                               "2") "," LINK("d", "f", "net",      \
+                                                                             "10", "2") "," LINK(  \
+            "n", "f", "net", "10", "2"),                                                           \
+        "")
 #define BEHIND                                                                                     \
     CLUSTER(SERVED("a", "0", "x") "," SERVED("b", "1", "y") "," SERVED(                            \
                 "c", "2",                                                                          \
@@ -89,22 +101,23 @@
         "")
 #define TWO_SWITCHES                                                                               \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU(                             \
-                "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}",  \
-            LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10", "0.5") "," LINK(  \
+            "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}", \
+            LINK("a", "s", "nvlink", "10", "0.5") "," LINK("b", "s", "nvlink", "10",               \
+                                                           "0.5") "," LINK(                        \
                 "c", "u", "nvlink", "10", "0.5") "," LINK("d", "u", "nvlink", "10",                \
                                                           "0.5") "," LINK("s", "u", "nvlink",      \
                                                                           "10", "4"),              \
             "")
 #define NEAR_OTHER                                                                                 \
     CLUSTER(                                                                                       \
-        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"}",     \
+        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"}", \
         LINK("a", "s", "nvlink", "90", "0.5") "," LINK("b", "s", "nvlink", "10",                   \
                                                        "0.75") "," LINK("c", "s", "nvlink", "90",  \
                                                                         "0.25"),                   \
         "")
 #define ONE_FAR                                                                                    \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU(                                               \
-                "c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}",  \
+            "c", "2") ",{\"id\":\"s\",\"kind\":\"switch\"},{\"id\":\"u\",\"kind\":\"switch\"}", \
             LINK("a", "s", "nvlink", "50", "3") "," LINK("b", "s", "nvlink", "50", "0") "," LINK(  \
                 "c", "u", "nvlink", "50", "0.25") "," LINK("s", "u", "nvlink", "10", "3"),         \
             "")
@@ -139,6 +152,7 @@ static const struct {
     {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
     {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
      "of an element two messages from 4 us on or a partial result from 5"},
+    {EMPTY_SERVER, CCL_ALLREDUCE, NULL, 40, 7, "a server whose GPUs failed is no part"},
     {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
     {BEHIND, CCL_ALLREDUCE, NULL, 40, 7, "a sends an element twice, or once for both in time"},
     {PAIR("\"overhead\":\"3us\""), CCL_BROADCAST, NULL, 20, 9, "a send, a receive"},
