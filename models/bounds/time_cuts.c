@@ -86,7 +86,8 @@ static int by_time(const void *a, const void *b) {
 static ccl_status_t put_steps(step_t *steps, size_t n, ccl_arena_t *arena, ccl_time_steps_t *out,
                               ccl_error_t *err) {
     uint32_t k = 0;
-    qsort(steps, n, sizeof *steps, by_time);
+    if (n > 0)
+        qsort(steps, n, sizeof *steps, by_time);
     for (size_t i = 0; i < n; i++) {
         if (k > 0 && steps[i].after_s - steps[k - 1].after_s <= 1e-12 * steps[i].after_s)
             steps[k - 1].Bps += steps[i].Bps;
