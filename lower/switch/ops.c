@@ -10,52 +10,68 @@ static const ccl_peer_group_t *group_of(const ccl_i_switching_t *w, uint32_t end
 
 /** Connections, to count a step's transfers on each. */
 typedef struct seen {
-    uint32_t src, dst, channel, step, count;
+    ccl_i_numbering_t connections;
+    struct last {
+        uint32_t step, count;
+    } * last; /* [connections.n] */
+    size_t cap;
 } seen_t;
 
-static uint32_t number_in_step(seen_t *seen, size_t nslots, const ccl_transfer_t *t) {
-    uint64_t key = ccl_mix64((uint64_t)t->src << 32 | t->dst) + t->channel;
-    for (size_t at = (size_t)ccl_mix64(key);; at++) {
-        seen_t *s = &seen[at & (nslots - 1)];
-        if (s->count == 0)
-            *s = (seen_t){t->src, t->dst, t->channel, t->step, 0};
-        if (s->src != t->src || s->dst != t->dst || s->channel != t->channel)
-            continue;
-        if (s->step != t->step)
-            s->count = 0;
-        s->step = t->step;
-        return s->count++;
-    }
+static ccl_status_t number_in_step(seen_t *seen, const ccl_transfer_t *t, uint32_t *out,
+                                   ccl_error_t *err) {
+    bool pulls = ccl_peer_is_group(t->src);
+    uint64_t key =
+        ccl_i_switch_end(pulls ? t->dst : t->src, pulls ? t->src : t->dst, t->channel, !pulls);
+    uint32_t known = seen->connections.n, at;
+    if (!ccl_i_numbering_add(&seen->connections, key, &at) ||
+        !ccl_grow(&seen->last, &seen->cap, at + (size_t)1, sizeof *seen->last))
+        return ccl_fail_nomem(err);
+    struct last *last = &seen->last[at];
+    if (at == known || last->step != t->step)
+        *last = (struct last){t->step, 0};
+    *out = last->count++;
+    return CCL_OK;
 }
 
-static void add_op(ccl_i_switching_t *w, uint64_t group, uint32_t transfer, uint32_t rank,
-                   uint32_t peer, bool sends, bool shared) {
-    w->ops[w->nops] = (ccl_i_swop_t){.place = group << 1 | !sends,
-                                     .rank = rank,
-                                     .transfer = transfer,
-                                     .peer = peer,
-                                     .sends = sends,
-                                     .shared = shared};
-    w->nops++;
+/** What a transfer's operations have in common. */
+typedef struct adding {
+    ccl_i_switching_t *w;
+    uint64_t *keys; /* [nops] places in the total order */
+    uint64_t group;
+    ccl_i_swop_t op;
+} adding_t;
+
+static void add_op(adding_t *a, uint32_t rank, uint32_t peer, bool sends, bool shared) {
+    ccl_i_switching_t *w = a->w;
+    a->op.rank = rank;
+    a->op.peer = peer;
+    a->op.sends = sends;
+    a->op.shared = shared;
+    a->keys[w->nops] = a->group << 1 | !sends;
+    w->ops[w->nops++] = a->op;
 }
 
-/* Steps number fewer than 2^24, so place has room for the number within the step. */
-static void add_transfer(ccl_i_switching_t *w, uint32_t i, uint32_t number) {
+/* Steps number fewer than 2^24, so places have room for the number within the step. */
+static void add_transfer(ccl_i_switching_t *w, uint64_t *keys, uint32_t i, uint32_t number) {
     const ccl_transfer_t *t = &w->schedule->transfers[i];
-    uint64_t group = (uint64_t)t->step << 32 | number;
+    adding_t a = {
+        .w = w,
+        .keys = keys,
+        .group = (uint64_t)t->step << 32 | number,
+        .op = {.transfer = i, .chunk = t->chunk, .channel = t->channel, .reduces = t->reduce}};
     if (ccl_peer_is_group(t->src)) {
         const ccl_peer_group_t *from = group_of(w, t->src);
         for (uint32_t k = 0; k < from->n; k++)
-            add_op(w, group, i, from->ranks[k], CCL_PEER_MEMBER | t->dst, true, true);
-        add_op(w, group, i, t->dst, t->src, false, false);
+            add_op(&a, from->ranks[k], CCL_PEER_MEMBER | t->dst, true, true);
+        add_op(&a, t->dst, t->src, false, false);
     } else if (ccl_peer_is_group(t->dst)) {
         const ccl_peer_group_t *to = group_of(w, t->dst);
-        add_op(w, group, i, t->src, t->dst, true, false);
+        add_op(&a, t->src, t->dst, true, false);
         for (uint32_t k = 0; k < to->n; k++)
-            add_op(w, group, i, to->ranks[k], CCL_PEER_MEMBER | t->src, false, true);
+            add_op(&a, to->ranks[k], CCL_PEER_MEMBER | t->src, false, true);
     } else {
-        add_op(w, group, i, t->src, t->dst, true, false);
-        add_op(w, group, i, t->dst, t->src, false, false);
+        add_op(&a, t->src, t->dst, true, false);
+        add_op(&a, t->dst, t->src, false, false);
     }
 }
 
@@ -63,14 +79,14 @@ static void add_transfer(ccl_i_switching_t *w, uint32_t i, uint32_t number) {
 static ccl_status_t check_steps(const ccl_i_switching_t *w, ccl_error_t *err) {
     for (uint32_t i = 1; i < w->nops; i++) {
         const ccl_i_swop_t *a = &w->ops[w->history[i - 1]], *b = &w->ops[w->history[i]];
-        const ccl_transfer_t *x = ccl_i_swop_transfer(w, w->history[i - 1]);
-        const ccl_transfer_t *y = ccl_i_swop_transfer(w, w->history[i]);
-        if (a->rank == b->rank && x->chunk == y->chunk && x->step == y->step && !a->sends &&
-            b->sends)
+        const ccl_transfer_t *transfers = w->schedule->transfers;
+        uint32_t step = transfers[a->transfer].step;
+        if (a->rank == b->rank && a->chunk == b->chunk && !a->sends && b->sends &&
+            step == transfers[b->transfer].step)
             return ccl_fail(err, CCL_UNSUPPORTED,
                             "lowering: step %u sends and receives chunk %u at rank %u, on a "
                             "connection that carries several transfers in the step",
-                            x->step, x->chunk, a->rank);
+                            step, a->chunk, a->rank);
     }
     return CCL_OK;
 }
@@ -78,10 +94,8 @@ static ccl_status_t check_steps(const ccl_i_switching_t *w, ccl_error_t *err) {
 /* In their total order: by place, of one place as they were made. */
 static void put_in_order(ccl_i_switching_t *w, ccl_i_swop_t *sorted, uint64_t *keys,
                          uint32_t *tmp) {
-    for (uint32_t i = 0; i < w->nops; i++) {
+    for (uint32_t i = 0; i < w->nops; i++)
         w->history[i] = i;
-        keys[i] = w->ops[i].place;
-    }
     ccl_i_radix_sort(keys, w->history, keys + w->nops, tmp, w->nops);
     for (uint32_t i = 0; i < w->nops; i++)
         sorted[i] = w->ops[w->history[i]];
@@ -90,7 +104,7 @@ static void put_in_order(ccl_i_switching_t *w, ccl_i_swop_t *sorted, uint64_t *k
 
 ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err) {
     const ccl_schedule_t *s = w->schedule;
-    size_t nops = 0, nslots = 64;
+    size_t nops = 0;
     for (uint32_t i = 0; i < s->ntransfers; i++) {
         const ccl_transfer_t *t = &s->transfers[i];
         nops += ccl_peer_is_group(t->src)   ? group_of(w, t->src)->n + 1u
@@ -100,31 +114,35 @@ ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err) {
     if (nops > 1u << 26)
         return ccl_fail(err, CCL_UNSUPPORTED, "lowering: %zu operations, more than %u", nops,
                         1u << 26);
-    while (nslots < 2 * (size_t)s->ntransfers)
-        nslots *= 2;
-    seen_t *seen = calloc(nslots, sizeof *seen);
+    seen_t seen = {0};
     uint64_t *keys = malloc((2 * nops + 1) * sizeof *keys);
     uint32_t *tmp = malloc((nops + 1) * sizeof *tmp);
     ccl_i_swop_t *made = malloc((nops + 1) * sizeof *made);
     ccl_i_swop_t *sorted = ccl_arena_alloc(&w->arena, nops + 1, sizeof *sorted);
     w->history = ccl_arena_alloc(&w->arena, nops + 1, sizeof *w->history);
     ccl_status_t status = CCL_OK;
-    if (!seen || !keys || !tmp || !made || !sorted || !w->history) {
+    if (!keys || !tmp || !made || !sorted || !w->history) {
         status = ccl_fail_nomem(err);
         goto end;
     }
     w->ops = made;
-    for (uint32_t i = 0; i < s->ntransfers; i++)
-        add_transfer(w, i, number_in_step(seen, nslots, &s->transfers[i]));
+    for (uint32_t i = 0; i < s->ntransfers && status == CCL_OK; i++) {
+        uint32_t number = 0;
+        status = number_in_step(&seen, &s->transfers[i], &number, err);
+        add_transfer(w, keys, i, number);
+    }
+    if (status != CCL_OK)
+        goto end;
     put_in_order(w, sorted, keys, tmp);
     for (uint32_t i = 0; i < w->nops; i++) {
         w->history[i] = i;
-        keys[i] = (uint64_t)w->ops[i].rank << 32 | s->transfers[w->ops[i].transfer].chunk;
+        keys[i] = (uint64_t)w->ops[i].rank << 32 | w->ops[i].chunk;
     }
     ccl_i_radix_sort(keys, w->history, keys + nops, tmp, nops);
     status = check_steps(w, err);
 end:
-    free(seen);
+    ccl_i_numbering_fini(&seen.connections);
+    free(seen.last);
     free(keys);
     free(tmp);
     free(made);
@@ -136,8 +154,7 @@ end:
 /** Whether a receive and the send behind it in its history become one primitive. */
 static bool forwards(const ccl_i_switching_t *w, uint32_t recv, uint32_t send) {
     const ccl_i_swop_t *r = &w->ops[recv], *s = &w->ops[send];
-    const ccl_transfer_t *x = ccl_i_swop_transfer(w, recv), *y = ccl_i_swop_transfer(w, send);
-    if (r->rank != s->rank || x->chunk != y->chunk || x->channel != y->channel || r->sends ||
+    if (r->rank != s->rank || r->chunk != s->chunk || r->channel != s->channel || r->sends ||
         !s->sends || ccl_peer_is_member(s->peer))
         return false;
     bool pulls = ccl_peer_is_group(r->peer), multicasts = ccl_peer_is_group(s->peer);
@@ -253,7 +270,7 @@ static ccl_status_t find_joined(ccl_i_switching_t *w, const uint32_t *partner, u
 
 /** Every operation its item, in the total order; one that forwards stands where it sends, those
  * that are joined where the last of them is. */
-static ccl_status_t make_items(ccl_i_switching_t *w, ccl_error_t *err) {
+ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
     uint32_t *partner = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *partner);
     uint32_t *next = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *next);
     w->items = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *w->items);
@@ -293,7 +310,7 @@ static ccl_status_t make_items(ccl_i_switching_t *w, ccl_error_t *err) {
 
 static ccl_status_t receive(ccl_i_switching_t *w, walk_t *k, uint32_t op, ccl_error_t *err) {
     ccl_i_switem_t *item = &w->items[w->ops[op].item];
-    bool reduces = ccl_i_swop_transfer(w, op)->reduce;
+    bool reduces = w->ops[op].reduces;
     if (k->home.off == CCL_NONE) { /* scratch */
         if (!ccl_grow(&w->scratch, &w->scratch_cap, w->nscratch + 1, sizeof *w->scratch))
             return ccl_fail_nomem(err);
@@ -345,7 +362,7 @@ static ccl_status_t find_copies(ccl_i_switching_t *w, ccl_error_t *err) {
     if (!written)
         return ccl_fail_nomem(err);
     for (uint32_t i = 0; i < w->nops; i++) {
-        size_t bit = (size_t)w->ops[i].rank * coll->nchunks + ccl_i_swop_transfer(w, i)->chunk;
+        size_t bit = (size_t)w->ops[i].rank * coll->nchunks + w->ops[i].chunk;
         if (!w->ops[i].sends)
             written[bit / 64] |= 1ull << (bit % 64);
     }
@@ -383,7 +400,7 @@ static ccl_status_t check_places(const ccl_i_switching_t *w, ccl_error_t *err) {
                 ccl_fail(err, CCL_UNSUPPORTED,
                          "lowering: ranks %u and %u have chunk %u at different places of their "
                          "buffers, and a switch needs it at one: order the chunks otherwise",
-                         w->ops[*one].rank, op->rank, ccl_i_swop_transfer(w, i)->chunk);
+                         w->ops[*one].rank, op->rank, op->chunk);
     }
     free(first);
     return status;
@@ -408,13 +425,11 @@ static ccl_status_t sort_deps(ccl_i_switching_t *w, ccl_error_t *err) {
     return CCL_OK;
 }
 
-ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err) {
+ccl_status_t ccl_i_switch_values(ccl_i_switching_t *w, ccl_error_t *err) {
     walk_t k = {.rank = CCL_NONE};
-    ccl_status_t status = make_items(w, err);
-
+    ccl_status_t status = CCL_OK;
     for (uint32_t i = 0; i < w->nops && status == CCL_OK; i++) {
-        uint32_t op = w->history[i];
-        uint32_t chunk = ccl_i_swop_transfer(w, op)->chunk;
+        uint32_t op = w->history[i], chunk = w->ops[op].chunk;
         if (i == 0 || k.rank != w->ops[op].rank || k.chunk != chunk)
             begin(w, &k, w->ops[op].rank, chunk);
         status = w->ops[op].sends ? send(w, &k, op, err) : receive(w, &k, op, err);

@@ -4,22 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** One end of a connection, at one rank. */
-typedef struct end {
-    uint32_t rank, peer, channel;
-    bool sends, used;
-    uint32_t id; /* then: what it is joined to */
-} end_t;
-
 typedef struct blocks {
     ccl_i_switching_t *w;
-    end_t *table; /* open addressing */
-    size_t nslots;
-    uint32_t *parent; /* [nends] */
-    uint32_t nends;
-    uint32_t *op_end; /* [nops] */
-    uint32_t *list;   /* [nitems] items by block, then order */
-    uint32_t *first;  /* [nblocks + 1] into list */
+    ccl_i_numbering_t ends; /* of connections, at one rank each */
+    uint32_t *parent;       /* [ends.n] what it is joined to */
+    uint32_t *op_end;       /* [nops] */
+    uint32_t *list;         /* [nitems] items by block, then order */
+    uint32_t *first;        /* [nblocks + 1] into list */
     uint32_t nblocks;
     uint32_t *local;   /* [nblocks] its id at its rank */
     uint32_t *peer_of; /* [schedule's groups] as the program has them */
@@ -42,39 +33,28 @@ static uint32_t find(uint32_t *parent, uint32_t x) {
  * others' blocks wait for latency. Were they of two blocks, both would wait at the same time, piece
  * after piece.
  */
-static uint32_t end_of(blocks_t *b, const ccl_i_swop_t *op, uint32_t channel) {
+static uint64_t end_of(const blocks_t *b, const ccl_i_swop_t *op) {
     const ccl_schedule_t *s = b->w->schedule;
     bool in_turn = op->shared && op->sends && s->piece_bytes > 0 &&
                    s->groups[s->transfers[op->transfer].src & ~CCL_PEER_GROUP].n > MOST_SINGLES;
     uint32_t singles = in_turn ? MOST_SINGLES / 2 : MOST_SINGLES;
     uint32_t peer = op->shared ? CCL_PEER_MEMBER | ccl_peer_rank(op->peer) / singles : op->peer;
-    channel = in_turn ? channel / 2 : channel;
-    uint64_t key = ccl_mix64((uint64_t)op->rank << 32 | peer) + (channel << 1 | op->sends);
-    for (size_t at = (size_t)ccl_mix64(key);; at++) {
-        end_t *e = &b->table[at & (b->nslots - 1)];
-        if (!e->used) {
-            *e = (end_t){op->rank, peer, channel, op->sends, true, b->nends};
-            b->parent[b->nends] = b->nends;
-            b->nends++;
-        }
-        if (e->rank == op->rank && e->peer == peer && e->channel == channel &&
-            e->sends == op->sends)
-            return e->id;
-    }
+    uint16_t channel = in_turn ? op->channel / 2 : op->channel;
+    return ccl_i_switch_end(op->rank, peer, channel, op->sends);
 }
 
 static ccl_status_t join_ends(blocks_t *b, ccl_error_t *err) {
     ccl_i_switching_t *w = b->w;
-    b->nslots = 64;
-    while (b->nslots < 2 * (size_t)w->nops)
-        b->nslots *= 2;
-    b->table = calloc(b->nslots, sizeof *b->table);
-    b->parent = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *b->parent);
     b->op_end = ccl_arena_alloc(&w->arena, w->nops + (size_t)1, sizeof *b->op_end);
-    if (!b->table || !b->parent || !b->op_end)
+    for (uint32_t i = 0; i < w->nops && b->op_end; i++) {
+        if (!ccl_i_numbering_add(&b->ends, end_of(b, &w->ops[i]), &b->op_end[i]))
+            return ccl_fail_nomem(err);
+    }
+    b->parent = ccl_arena_alloc(&w->arena, b->ends.n + (size_t)1, sizeof *b->parent);
+    if (!b->op_end || !b->parent)
         return ccl_fail_nomem(err);
-    for (uint32_t i = 0; i < w->nops; i++)
-        b->op_end[i] = end_of(b, &w->ops[i], ccl_i_swop_transfer(w, i)->channel);
+    for (uint32_t k = 0; k < b->ends.n; k++)
+        b->parent[k] = k;
     for (uint32_t i = 0; i < w->nitems; i++) {
         const ccl_i_switem_t *item = &w->items[i];
         if (item->send == CCL_NONE || item->recv == CCL_NONE)
@@ -90,7 +70,8 @@ static ccl_status_t join_ends(blocks_t *b, ccl_error_t *err) {
 static ccl_status_t make_blocks(blocks_t *b, ccl_error_t *err) {
     ccl_i_switching_t *w = b->w;
     size_t n = w->nitems;
-    uint32_t *block_of_end = ccl_arena_alloc(&w->arena, b->nends + (size_t)1, 2 * sizeof(uint32_t));
+    uint32_t *block_of_end =
+        ccl_arena_alloc(&w->arena, b->ends.n + (size_t)1, sizeof *block_of_end);
     uint32_t *tmp = ccl_arena_alloc(&w->arena, n + 1, sizeof *tmp);
     uint64_t *keys = ccl_arena_alloc(&w->arena, n + 1, 2 * sizeof *keys);
     b->list = ccl_arena_alloc(&w->arena, n + 1, sizeof *b->list);
@@ -98,7 +79,7 @@ static ccl_status_t make_blocks(blocks_t *b, ccl_error_t *err) {
     b->local = ccl_arena_alloc(&w->arena, n + 1, sizeof *b->local);
     if (!block_of_end || !tmp || !keys || !b->list || !b->first || !b->local)
         return ccl_fail_nomem(err);
-    memset(block_of_end, 0xff, b->nends * sizeof *block_of_end);
+    memset(block_of_end, 0xff, b->ends.n * sizeof *block_of_end);
     uint32_t nblocks = 0;
     for (uint32_t i = 0; i < n; i++) {
         const ccl_i_switem_t *item = &w->items[i];
@@ -181,7 +162,7 @@ static bool find_messages(const ccl_i_switching_t *w, messages_t *m, size_t *n_o
         if (w->items[s->item].more > 0 && &w->ops[w->items[s->item].send] != s)
             continue; /* one message with a later one */
         uint32_t kind = !w->ops[i].shared ? 0 : w->ops[i].sends ? 1 : 2;
-        uint32_t channel = ccl_i_swop_transfer(w, i)->channel << 2 | kind;
+        uint32_t channel = (uint32_t)w->ops[i].channel << 2 | kind;
         uint64_t pair = s->rank * nranks + r->rank;
         if (!ccl_i_numbering_add(&m->fifos, pair << 32 | channel, &fifo))
             return false;
@@ -225,7 +206,7 @@ static ccl_peers_t peers_of(const blocks_t *b, const ccl_i_switem_t *item) {
     return (ccl_peers_t){
         item->send == CCL_NONE ? CCL_NONE : program_peer(b, w->ops[item->send].peer),
         item->recv == CCL_NONE ? CCL_NONE : program_peer(b, w->ops[item->recv].peer),
-        ccl_i_swop_transfer(w, op)->channel};
+        w->ops[op].channel};
 }
 
 /** The block's own connections, if it has one each way at most. */
@@ -247,7 +228,7 @@ static bool own_peers(const blocks_t *b, uint32_t block, ccl_peers_t *out) {
 
 static ccl_step_t primitive(const ccl_i_switching_t *w, const ccl_i_switem_t *item) {
     bool sends = item->send != CCL_NONE, receives = item->recv != CCL_NONE;
-    bool reduces = receives && ccl_i_swop_transfer(w, item->recv)->reduce;
+    bool reduces = receives && w->ops[item->recv].reduces;
     return (ccl_step_t){.type = !receives ? CCL_PRIM_S
                                 : reduces ? sends ? CCL_PRIM_RRCS : CCL_PRIM_RRC
                                 : sends   ? CCL_PRIM_RCS
@@ -373,6 +354,6 @@ ccl_status_t ccl_i_switch_program(ccl_i_switching_t *w, const char *proto, ccl_p
         thin_deps(&b);
         status = build(&b, proto, out, err);
     }
-    free(b.table);
+    ccl_i_numbering_fini(&b.ends);
     return status;
 }

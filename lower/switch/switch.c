@@ -35,9 +35,11 @@ static ccl_status_t lower_with(const ccl_i_switching_t *ops, const ccl_lower_opt
     ccl_status_t status = w.scratch_len ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_i_switch_items(&w, err);
-    if (status == CCL_OK && !(joined && w.crossed))
+    if (status == CCL_OK)
         status = ccl_i_switch_flows(&w, options->slots ? options->slots : 1, &flows, err);
     if (status == CCL_OK && flows)
+        status = ccl_i_switch_values(&w, err);
+    if (status == CCL_OK && flows && !(joined && w.crossed))
         status = ccl_i_switch_program(&w, options->proto ? options->proto : "Simple", out, err);
     free(w.deps);
     free(w.copies);

@@ -22,12 +22,15 @@ typedef enum ccl_i_forward {
 
 /** What one rank does for one transfer. */
 typedef struct ccl_i_swop {
-    uint64_t place; /* in the total order; ties as they were made */
     uint32_t rank, transfer;
-    uint32_t peer; /* as in ccl_peers_t, groups as the schedule numbers them */
-    bool sends;    /* else receives */
-    bool shared;   /* offer, or take of a multicast: its block is the rank's for the channel */
-    uint32_t item; /* of which it is part */
+    uint32_t peer;  /* as in ccl_peers_t, groups as the schedule numbers them */
+    uint32_t chunk; /* of the transfer, as are channel and reduces */
+    uint32_t item;  /* of which it is part */
+    uint16_t channel;
+    bool sends : 1;  /* else receives */
+    bool shared : 1; /* offer, or take of a multicast: its block is the rank's for the
+                        channel */
+    bool reduces : 1;
 } ccl_i_swop_t;
 
 /** A primitive to be: a send, a receive, or both; operations or CCL_NONE. */
@@ -50,7 +53,7 @@ typedef struct ccl_i_switching {
     ccl_i_forward_t forward;
     bool joined;  /* plain transfers of a step whose chunks lie side by side are one primitive */
     bool crossed; /* out: an item waits for one behind it in the total order */
-    ccl_i_swop_t *ops; /* [nops] in the total order */
+    ccl_i_swop_t *ops; /* [nops] in the total order, those of one place as they were made */
     uint32_t nops;
     uint32_t *history;     /* [nops] operations by rank, then chunk, then order */
     ccl_i_switem_t *items; /* [nitems] in the total order */
@@ -70,8 +73,10 @@ typedef struct ccl_i_switching {
 
 /** Operations, their order and their histories. */
 ccl_status_t ccl_i_switch_ops(ccl_i_switching_t *w, ccl_error_t *err);
-/** Items, where their data are, and what they wait for. */
+/** Items: which operations are one primitive, and their order. */
 ccl_status_t ccl_i_switch_items(ccl_i_switching_t *w, ccl_error_t *err);
+/** Where the items' data are, and what they wait for. */
+ccl_status_t ccl_i_switch_values(ccl_i_switching_t *w, ccl_error_t *err);
 /** Whether each FIFO gives what it got in that order, and none needs more than `slots` primitives:
     the k-th receive stands before the send that takes its slot again. */
 ccl_status_t ccl_i_switch_flows(const ccl_i_switching_t *w, uint32_t slots, bool *out,
@@ -80,8 +85,10 @@ ccl_status_t ccl_i_switch_flows(const ccl_i_switching_t *w, uint32_t slots, bool
 ccl_status_t ccl_i_switch_program(ccl_i_switching_t *w, const char *proto, ccl_program_t **out,
                                   ccl_error_t *err);
 
-static inline const ccl_transfer_t *ccl_i_swop_transfer(const ccl_i_switching_t *w, uint32_t op) {
-    return &w->schedule->transfers[w->ops[op].transfer];
+/** One end of a connection as a key: the rank, what is beyond, the channel and the direction. */
+static inline uint64_t ccl_i_switch_end(uint32_t rank, uint32_t peer, uint16_t channel, bool out) {
+    const uint64_t beyond = (uint64_t)(peer >> 30) << 29 | (peer & ((1u << 29) - 1));
+    return beyond << 33 | (uint64_t)rank << 17 | (uint64_t)channel << 1 | out;
 }
 
 #endif
