@@ -207,7 +207,7 @@ static ccl_status_t try_waves(const contest_t *c, const ccl_schedule_t *schedule
     uint32_t used = 0;
     bool better;
     if (schedule->coll->kind != CCL_ALLREDUCE || schedule->ngroups > 0 ||
-        !has_plain(best->schedule) || best->time_s > c->hope_s)
+        !has_plain(best->schedule))
         return CCL_OK;
     ccl_status_t status = ccl_i_through_uncut(schedule, &whole, err);
     if (status == CCL_OK)
