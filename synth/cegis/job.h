@@ -18,6 +18,8 @@ typedef struct ccl_i_cegis_policy {
     double size;          /* bytes, where the user gives none */
     double transfers;     /* of a schedule: twice as many slices gain less than 1 % there, and cost
                              every user of it twice the time */
+    double small;         /* GPUs of a cluster on which slices are doubled once only */
+    double small_most;    /* beyond these transfers: what gained once gains less than 1 % more */
     double trees;         /* of a plan in more cuts than needed */
     double other_worth;   /* part of the best time below which another length of a step is taken */
     double other_latency; /* part of a shard's time on the slowest hop that latency must have:

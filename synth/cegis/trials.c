@@ -13,6 +13,8 @@ typedef ccl_i_cegis_trial_t trial_t;
 
 const ccl_i_cegis_policy_t ccl_i_cegis_policy = {.size = 256.0 * 1024 * 1024,
                                                  .transfers = 3e5,
+                                                 .small = 8,
+                                                 .small_most = 10000,
                                                  .trees = 400,
                                                  .other_worth = 0.98,
                                                  .other_latency = 0.06,
@@ -161,6 +163,14 @@ static int by_estimate(const void *a, const void *b) {
     return later ? later : (x->cuts > y->cuts) - (x->cuts < y->cuts);
 }
 
+/** Whether more slices than the best trial's may gain. @param first  none have been tried yet. */
+static bool may_slice(const cegis_t *c, uint32_t slices, bool first) {
+    double transfers = slices * sends_of(&c->cut[c->best->cut]);
+    bool small = c->nranks <= ccl_i_cegis_policy.small && !first;
+    return slices <= CCL_I_CEGIS_SLICES &&
+           transfers <= (small ? ccl_i_cegis_policy.small_most : ccl_i_cegis_policy.transfers);
+}
+
 /**
  * The best cut with other connections and with more or fewer slices; then on in the direction that
  * helped, as long as it does.
@@ -172,9 +182,7 @@ static ccl_status_t refine(cegis_t *c, ccl_error_t *err) {
     for (bool first = true;; first = false) {
         trial_t from = *best;
         uint32_t len = 0, fewer = from.slices / 2, more = 2 * from.slices;
-        bool many = more > CCL_I_CEGIS_SLICES ||
-                    more * sends_of(&c->cut[from.cut]) > ccl_i_cegis_policy.transfers;
-        if (!many && more > tried[1])
+        if (more > tried[1] && may_slice(c, more, first))
             trials[len] = from, trials[len++].slices = tried[1] = more;
         for (uint32_t k = 0; first && k < CCL_I_LANES_KINDS; k++) {
             if (k == from.lanes)

@@ -24,18 +24,24 @@ static ccl_topology_t *torus4x4(void) {
     return finish(b);
 }
 
-static ccl_schedule_t *synth(const ccl_topology_t *topo, ccl_collective_kind_t kind,
-                             ccl_synth_options_t options, uint64_t seed) {
+static ccl_schedule_t *synth_counted(const ccl_topology_t *topo, ccl_collective_kind_t kind,
+                                     ccl_synth_options_t options, uint64_t seed, ccl_work_t *work) {
     ccl_ctx_t ctx = CCL_CTX_INIT;
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_collective_t *want = collective(kind, topo->nranks, 0);
     ccl_schedule_t *schedule = NULL;
     ctx.seed = seed;
+    ctx.work = work;
     ccl_status_t status =
         ccl_synthesize(&ctx, "cegis", topo, NULL, want, &options, &schedule, &err);
     ck_assert_msg(status == CCL_OK, "%s: %s", topo->name, err.text);
     ccl_collective_destroy(want);
     return schedule;
+}
+
+static ccl_schedule_t *synth(const ccl_topology_t *topo, ccl_collective_kind_t kind,
+                             ccl_synth_options_t options, uint64_t seed) {
+    return synth_counted(topo, kind, options, seed, NULL);
 }
 
 static const struct {
@@ -423,6 +429,21 @@ START_TEST(test_fewer_steps_are_not_faster) {
 }
 END_TEST
 
+/* Small clusters: beyond 10,000 transfers slices are doubled once. */
+START_TEST(test_no_more_slices) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = small_cluster(1, 45, &err);
+    ck_assert_ptr_nonnull(topo);
+    ccl_work_t work = {0};
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.size_bytes = 32 << 20;
+    ccl_schedule_destroy(synth_counted(topo, CCL_ALLREDUCE, options, 1, &work));
+    ck_assert_uint_gt(work.events, 0);
+    ck_assert_uint_le(work.events, 750000); /* 310,000 more where it is done twice */
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.cegis");
     TCase *tcase = tcase_create("cegis");
@@ -446,6 +467,7 @@ int main(void) {
     if (!SANITIZED) /* work alone */
         tcase_add_test(tcase, test_asked_little);
     tcase_add_test(tcase, test_fewer_steps_are_not_faster);
+    tcase_add_test(tcase, test_no_more_slices);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
