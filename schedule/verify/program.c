@@ -471,49 +471,65 @@ static ccl_status_t check_places(const ccl_ctx_t *ctx, const ccl_program_t *prog
     return status;
 }
 
-/** What comes before the symbolic runs: an untimed run, and an order of the steps. */
-typedef struct begin {
+/** An untimed run, and beside it an order of the steps and the symbolic runs in that order. */
+typedef struct runs {
     const ccl_ctx_t *ctx;
     const ccl_program_t *program;
     const ccl_verify_options_t *options;
     const ccl_i_links_t *links;
-    ccl_verdict_t *verdict;
-    ccl_i_order_t order;
-    ccl_status_t order_status;
-    ccl_error_t order_err;
-} begin_t;
+    ccl_verdict_t *verdict; /* of the untimed run */
+    ccl_verdict_t places;   /* of the others: what stood in it before, and what they found */
+    ccl_status_t places_status;
+    ccl_error_t places_err;
+    bool run, ordered; /* each begun */
+} runs_t;
 
-static ccl_status_t do_begin(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
-    begin_t *b = user;
+static ccl_status_t run_untimed(runs_t *b, const ccl_ctx_t *ctx, ccl_error_t *err) {
+    b->run = true;
+    return b->links->shared ? CCL_OK
+                            : ccl_i_check_deadlock(ctx, b->program, b->options, b->verdict, err);
+}
+
+static void run_ordered(runs_t *b) {
+    ccl_i_order_t order;
+    b->ordered = true;
+    b->places_status = ccl_i_order_init(b->program, b->links, &order, &b->places_err);
+    if (b->places_status == CCL_OK)
+        b->places_status = check_places(b->ctx, b->program, &order, &b->places, &b->places_err);
+    ccl_i_order_fini(&order);
+}
+
+/** The caller's thread does what takes longer, as it can tell how far it is. */
+static ccl_status_t do_runs(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    (void)index;
+    runs_t *b = user;
     ccl_ctx_t ctx = b->ctx ? *b->ctx : (ccl_ctx_t)CCL_CTX_INIT;
-    if (worker != 0) /* callbacks come from one thread only */
-        ctx.progress = NULL;
-    if (index == 1)
-        b->order_status = ccl_i_order_init(b->program, b->links, &b->order, &b->order_err);
-    else if (!b->links->shared)
-        return ccl_i_check_deadlock(&ctx, b->program, b->options, b->verdict, err);
-    return CCL_OK;
+    ctx.progress = NULL; /* callbacks come from one thread only */
+    if (worker == 0 && !b->ordered)
+        run_ordered(b);
+    return worker != 0 && !b->run ? run_untimed(b, &ctx, err) : CCL_OK;
 }
 
 /** From as many steps on, a second thread is worth its while. */
 #define APART (UINT32_C(1) << 18)
 
-/** The two side by side where that is worth a thread; steps that wait for each other have no order,
-    which the run says better. Then the symbolic runs. */
-static ccl_status_t check_runs(begin_t *b, ccl_error_t *err) {
-    bool beside = b->ctx && b->ctx->threads != 1 && b->program->nsteps >= APART;
-    ccl_status_t status = ccl_parallel_for(beside ? 2 : 1, 2, do_begin, b, err);
-    if (status == CCL_OK && b->verdict->valid && !beside)
-        status = do_begin(1, 0, b, err);
-    if (status == CCL_OK && b->verdict->valid && b->order_status != CCL_OK) {
-        status = b->order_status;
-        if (err)
-            *err = b->order_err;
-    }
-    if (status == CCL_OK && b->verdict->valid)
-        status = check_places(b->ctx, b->program, &b->order, b->verdict, err);
-    ccl_i_order_fini(&b->order);
-    return status;
+/** Side by side where that is worth a thread. Steps that wait for each other have no order, which
+    the untimed run says better. */
+static ccl_status_t check_runs(runs_t *b, ccl_error_t *err) {
+    ccl_status_t status = CCL_OK;
+    b->places = *b->verdict;
+    if (b->ctx && b->ctx->threads != 1 && b->program->nsteps >= APART)
+        status = ccl_parallel_for(2, 2, do_runs, b, err);
+    if (status == CCL_OK && !b->run)
+        status = run_untimed(b, b->ctx, err);
+    if (status != CCL_OK || !b->verdict->valid)
+        return status;
+    if (!b->ordered)
+        run_ordered(b);
+    *b->verdict = b->places;
+    if (b->places_status != CCL_OK && err)
+        *err = b->places_err;
+    return b->places_status;
 }
 
 ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *program,
@@ -536,8 +552,8 @@ ccl_status_t ccl_program_verify(const ccl_ctx_t *ctx, const ccl_program_t *progr
     if (verdict.valid)
         CCL_TRY_GOTO(ccl_i_check_places(program, &verdict, err), status, end);
     if (verdict.valid) {
-        begin_t begin = {ctx, program, o, &links, &verdict, .order_err = CCL_ERROR_INIT};
-        CCL_TRY_GOTO(check_runs(&begin, err), status, end);
+        runs_t runs = {ctx, program, o, &links, &verdict, .places_err = CCL_ERROR_INIT};
+        CCL_TRY_GOTO(check_runs(&runs, err), status, end);
     }
 told:
     if (links.shared)

@@ -118,11 +118,32 @@ static ccl_status_t run_libraries(ccl_i_compare_t *c, ccl_error_t *err) {
     return CCL_OK;
 }
 
+typedef struct begin {
+    ccl_i_compare_t *c;
+    bool libraries; /* begun, by the first worker */
+} begin_t;
+
+/* Bounds take little memory: they are computed beside what a library runs. */
+static ccl_status_t begin(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
+    (void)index;
+    begin_t *b = user;
+    if (worker == 0 && !b->libraries) {
+        b->libraries = true;
+        return run_libraries(b->c, err);
+    }
+    ccl_ctx_t ctx = ccl_i_worker_ctx(b->c->ctx);
+    return worker == 1 ? ccl_i_compare_bound(b->c, &ctx, err) : CCL_OK;
+}
+
 ccl_status_t ccl_i_compare_large(ccl_i_compare_t *c, ccl_error_t *err) {
+    begin_t b = {c, false};
     atomic_store(&c->next, 0);
     for (uint32_t w = 0; w < c->threads; w++)
         atomic_store(&c->ended[w], false);
-    CCL_TRY(run_libraries(c, err));
+    if (c->alone)
+        CCL_TRY(ccl_parallel_for(2, 2, begin, &b, err));
+    if (!b.libraries)
+        CCL_TRY(run_libraries(c, err));
     c->next_alone = 0;
     CCL_TRY(ccl_parallel_for(c->threads, c->threads, work, c, err));
     return run_alone(c, err); /* where others were faster than the first worker began */
