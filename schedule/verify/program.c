@@ -499,7 +499,7 @@ static void run_ordered(runs_t *b) {
     ccl_i_order_fini(&order);
 }
 
-/** The caller's thread does what takes longer, as it can tell how far it is. */
+/** The caller's thread does what takes longer: it shows progress. */
 static ccl_status_t do_runs(uint32_t index, uint32_t worker, void *user, ccl_error_t *err) {
     (void)index;
     runs_t *b = user;
