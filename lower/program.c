@@ -200,22 +200,25 @@ static ccl_status_t thin_out(emission_t *e, const ccl_i_lowering_t *l, uint32_t 
     return CCL_OK;
 }
 
+/* Operations of items ahead, the last the nearest: how each waits, its first wait, that operation.
+ */
+static void prefetch_ops(const ccl_i_lowering_t *l, uint32_t far, uint32_t mid, uint32_t near) {
+    if (far != CCL_NONE)
+        __builtin_prefetch(&l->waits[far]);
+    if (mid != CCL_NONE)
+        __builtin_prefetch(&l->deps[l->waits[mid].first_dep]);
+    if (near != CCL_NONE && l->waits[near].ndeps > 0)
+        __builtin_prefetch(&l->ops[l->deps[l->waits[near].first_dep]]);
+}
+
 /* What items a little further on wait for comes into the cache. */
 static void prefetch_waits(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks, uint32_t i) {
     enum { WAITS = 32, DEPS = 20, OPS = 8 };
     if (i + WAITS >= blocks->nitems)
         return;
-    for (int which = 0; which < 2; which++) {
-        const uint32_t *op = which ? &blocks->items[i].send : &blocks->items[i].recv;
-        enum { EACH = sizeof *blocks->items / sizeof *op };
-        uint32_t far = op[WAITS * EACH], mid = op[DEPS * EACH], near = op[OPS * EACH];
-        if (far != CCL_NONE)
-            __builtin_prefetch(&l->waits[far]);
-        if (mid != CCL_NONE)
-            __builtin_prefetch(&l->deps[l->waits[mid].first_dep]);
-        if (near != CCL_NONE && l->waits[near].ndeps > 0)
-            __builtin_prefetch(&l->ops[l->deps[l->waits[near].first_dep]]);
-    }
+    const ccl_i_item_t *item = &blocks->items[i];
+    prefetch_ops(l, item[WAITS].recv, item[DEPS].recv, item[OPS].recv);
+    prefetch_ops(l, item[WAITS].send, item[DEPS].send, item[OPS].send);
 }
 
 static ccl_status_t find_steps(emission_t *e, const ccl_i_lowering_t *l,
