@@ -183,6 +183,17 @@ static double widest_way(ccl_i_cluster_t *c, const ccl_i_pack_batch_t *batch) {
 }
 
 /*
+ * When a server that is so far before a root sums up for it, of `m` turns: for the nearest behind
+ * it first. Its own root comes in the middle: its sum goes nowhere, so what waits for a NIC goes
+ * before it; and what other servers send is added before and after it.
+ */
+static uint32_t turn_of(uint32_t before, uint32_t m) {
+    if (before == 0)
+        return m / 2;
+    return before <= m / 2 ? before - 1 : before;
+}
+
+/*
  * A tree in turn. Each server sums up first what is for the server behind it, so roots get the
  * servers' sums one after another and need not add all up at the end; those of slow servers come
  * last. A sum's cuts go side by side, each on a connection of its own: GPUs add one after another
@@ -202,7 +213,7 @@ static void tree_in_turn(const run_t *r, const ccl_i_want_t *want, size_t t, uin
         if (want->up) {
             bool inside = c->server[src] == x;
             bool slow = !inside && ccl_i_cluster_width_Bps(c, dst, src, 0) < widest_Bps;
-            step += (slow ? 0 : m) + m - 1 - (home + m - x) % m;
+            step += (slow ? 0 : m) + m - 1 - turn_of((home + m - x) % m, m);
             channel += inside ? r->period * cut : 0;
         }
         ccl_i_tree_add(out, src, dst, step, channel);

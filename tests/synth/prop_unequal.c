@@ -93,7 +93,7 @@ END_TEST
 /* Links inside are as busy as NICs, and messages cost: few pieces, and chunks by rank. */
 START_TEST(busy_inside) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 37.5, H100);
-    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.11, 28224);
+    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.093, 28224);
     ccl_topology_destroy(topo);
 }
 END_TEST
