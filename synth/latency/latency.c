@@ -3,8 +3,8 @@
  * wires of a mesh); along each digit all peers exchange at once. Which grid, which digits, how many
  * channels and parts is decided by simulation at the size asked for.
  */
-#include "synth/latency/latency.h"
 #include "synth/common/race.h"
+#include "synth/latency/meet.h"
 #include "synth/registry.h"
 
 #include <math.h>
@@ -51,6 +51,7 @@ typedef struct family {
     double size_bytes, work; /* work: left */
     uint32_t sms;            /* of the GPU with the fewest */
     unsigned protocols;      /* bits */
+    ccl_protocol_t proto;    /* that the fastest of the first round takes */
     ccl_i_grid_t grids[MOST_GRIDS];
     uint32_t ngrids;
     ccl_i_form_t forms[MOST_FORMS];
@@ -60,6 +61,7 @@ typedef struct family {
     double limit_s;                 /* what takes longer is of no use; 0: nobody knows yet */
     ccl_i_form_t tried[MOST_TRIED]; /* of all rounds */
     uint32_t ntried;
+    ccl_i_meet_plans_t *plans; /* NULL: not asked for */
     ccl_arena_t arena;
 } family_t;
 
@@ -309,6 +311,13 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     const family_t *f = user;
     const ccl_i_form_t *form = &f->forms[f->from + index];
     ccl_text_t text = {0};
+    if (form->planned) {
+        uint32_t level = (uint32_t)__builtin_ctz(form->parts);
+        CCL_TRY(ccl_i_meet_make(f->plans, level, f->want, out, err));
+        ccl_origin_set((*out)->origin, "latency: planned in time, %u part%s", form->parts,
+                       form->parts == 1 ? "" : "s");
+        return CCL_OK;
+    }
     if (form->grid) {
         CCL_TRY(ccl_i_form_make(with->cluster, f->want, form, out, err));
         ccl_i_form_print(form, f->want->kind, &text);
@@ -385,13 +394,46 @@ static ccl_status_t race_all(family_t *f, ccl_i_race_t *race, ccl_error_t *err) 
 /* From now on only the protocols that they are fastest with. */
 static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
     uint32_t lead[LEADERS], n = fastest(f, f->n, lead);
-    f->protocols = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    f->protocols = n > 0 ? 0 : f->protocols;
+    for (uint32_t i = n; i-- > 0;) {
         out[i] = f->forms[lead[i]];
-        for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
-            f->protocols |= (f->times[lead[i]][k] <= f->time_s[lead[i]] ? 1u : 0) << k;
+        for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
+            bool takes = f->times[lead[i]][k] <= f->time_s[lead[i]];
+            f->protocols |= (takes ? 1u : 0) << k;
+            f->proto = takes ? (ccl_protocol_t)k : f->proto;
+        }
     }
     return n;
+}
+
+/*
+ * Plans in time that promise to be faster: the best of them, the one with half as many parts and
+ * those with more.
+ */
+static ccl_status_t race_plans(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+    const ccl_synth_options_t *o = f->options;
+    const ccl_i_racer_t *own;
+    uint32_t best = 0;
+    if (!ccl_i_meet_serves(f->cluster, f->want) || o->channels > 1 || o->chunks)
+        return CCL_OK;
+    ccl_i_meet_asked_t asked = {f->size_bytes, ccl_protocol_name(f->proto),
+                                race->best.schedule ? race->best.time_s : INFINITY};
+    CCL_TRY(ccl_i_race_racer(race, &own, err));
+    CCL_TRY(ccl_i_meet_plan(own->cluster, f->want, &asked, &f->plans, err));
+    for (uint32_t k = 1; k < f->plans->nlevels; k++)
+        best = f->plans->levels[k].time_s < f->plans->levels[best].time_s ? k : best;
+    f->n = 0;
+    for (uint32_t k = best ? best - 1 : 0; k < f->plans->nlevels; k++) {
+        ccl_i_form_t form;
+        memset(&form, 0, sizeof form);
+        form.planned = true;
+        form.channels = 1;
+        form.parts = f->plans->levels[k].parts;
+        if (f->plans->levels[k].time_s < asked.most_s)
+            add_form(f, form);
+    }
+    f->limit_s = asked.most_s < INFINITY ? asked.most_s : f->limit_s;
+    return ccl_i_race_run(race, f->n, err);
 }
 
 static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
@@ -409,7 +451,7 @@ static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err
         n = race->best.time_s < (1 - POLICY.gain) * before;
         best[0] = f->forms[race->best.index];
     }
-    return CCL_OK;
+    return race_plans(f, race, err);
 }
 
 static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -434,9 +476,6 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         }
         status = add_grids(f, err);
     }
-    if (status == CCL_OK && f->n == 0)
-        status = ccl_fail(err, CCL_UNSUPPORTED,
-                          "the GPUs of a server form no grid of wires; use greedy or sketch");
     if (status == CCL_OK) {
         ccl_i_race_t race = {.ctx = ctx,
                              .topo = topo,
@@ -447,12 +486,17 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                              .user = f,
                              .size_bytes = f->size_bytes};
         status = race_forms(f, &race, err);
+        if (status == CCL_OK && f->ntried == 0)
+            status = ccl_fail(err, CCL_UNSUPPORTED,
+                              "the GPUs of a server form no grid of wires; use greedy or sketch");
         if (status == CCL_OK)
             status = ccl_i_race_take(&race, out, err);
         ccl_i_race_fini(&race);
     }
-    if (f)
+    if (f) {
+        ccl_i_meet_plans_destroy(f->plans);
         ccl_arena_fini(&f->arena);
+    }
     free(f);
     ccl_i_cluster_fini(&cluster);
     return status;

@@ -39,6 +39,7 @@ typedef struct ccl_i_form {
      * own.
      */
     bool apart;
+    bool planned; /* chunks go as a plan of `parts` says (meet.h) */
 } ccl_i_form_t;
 
 /** Thread blocks that the busiest GPU needs. */

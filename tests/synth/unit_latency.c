@@ -156,15 +156,15 @@ START_TEST(test_odd_clusters) {
 END_TEST
 
 START_TEST(test_refuses) {
-    ccl_topology_t *topo = topology("gpus:5 nvlink=ring,100GB/s,1us");
+    ccl_topology_t *topo = topology("gpus:9 nvlink=ring,100GB/s,1us");
     ccl_schedule_t *schedule = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ccl_collective_t *want = collective(CCL_REDUCESCATTER, 5, 0);
+    ccl_collective_t *want = collective(CCL_REDUCESCATTER, 9, 0);
     ck_assert_int_eq(ccl_synthesize(NULL, "latency", topo, NULL, want, NULL, &schedule, &err),
                      CCL_UNSUPPORTED);
     ck_assert_msg(strstr(err.text, "no grid of wires") != NULL, "%s", err.text);
     ccl_collective_destroy(want);
-    want = collective(CCL_GATHER, 5, 0);
+    want = collective(CCL_GATHER, 9, 0);
     err = (ccl_error_t)CCL_ERROR_INIT;
     ck_assert_int_eq(ccl_synthesize(NULL, "latency", topo, NULL, want, NULL, &schedule, &err),
                      CCL_UNSUPPORTED);
