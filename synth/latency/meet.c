@@ -14,8 +14,9 @@
 static const struct {
     uint64_t work; /* of plans tried for each number of parts, in moves */
     double heat;   /* part of the time by which a try may be slower at first */
-    double far;    /* what takes as often what latencies alone take has no use for plans */
-} POLICY = {4000, 0.03, 8};
+    double far; /* what takes that many times as long as latencies there and back is left alone */
+    double slower; /* where twice as many parts take that much more, no more are tried */
+} POLICY = {4000, 0.03, 5, 1.05};
 
 typedef struct search {
     const ccl_i_meet_net_t *net;
@@ -165,28 +166,32 @@ static double rate(search_t *s) {
     return time_s + 1e-3 * s->run->total_s / (s->net->n * s->nchunks);
 }
 
-/* The best core with shortest ways, for all in one chunk; where cores are fixed shortest ways. */
-static void begin(search_t *s) {
-    double best_s = INFINITY;
-    for (uint32_t c = 0; c < s->nchunks && s->fixed; c++) {
+/* Shortest ways to and from the cores there are. */
+static double by_shortest(search_t *s) {
+    for (uint32_t c = 0; c < s->nchunks; c++) {
         along_shortest(s, &s->now[c], false, 0);
         along_shortest(s, &s->now[c], true, 0);
     }
+    return rate(s);
+}
+
+/* The best core, where it is not fixed, with shortest ways; one GPU, or also several. */
+static double begin(search_t *s, bool several) {
+    double best_s = INFINITY;
     if (s->fixed)
-        return;
+        return by_shortest(s);
     for (uint32_t core = 1; core < 1u << s->net->n; core++) {
-        if (!reach_each_other(s, core))
+        if ((core & (core - 1)) && (!several || !reach_each_other(s, core)))
             continue;
         s->now[0].core = (uint8_t)core;
-        along_shortest(s, &s->now[0], false, 0);
-        along_shortest(s, &s->now[0], true, 0);
-        double time_s = rate(s);
+        double time_s = by_shortest(s);
         if (time_s < best_s) {
             best_s = time_s;
             s->best[0] = s->now[0];
         }
     }
     s->now[0] = s->best[0];
+    return best_s;
 }
 
 static void anneal(search_t *s) {
@@ -282,21 +287,24 @@ static void cut(search_t *s, uint32_t parts) {
 /* @param most_s  what is slower is of no use. */
 static void search(search_t *s, ccl_i_meet_plans_t *plans, double share_bytes, double most_s) {
     uint32_t most = s->fixed ? CCL_I_MEET_CHUNKS : CCL_I_MEET_CHUNKS / 4;
+    s->bytes = 1e-3 * share_bytes;
+    double far_s = begin(s, false);
     s->bytes = share_bytes;
-    begin(s);
-    most_s = fmin(most_s, ccl_i_meet_time(s->run, s->now, s->nchunks, s->bytes));
-    if (most_s > POLICY.far * ccl_i_meet_time(s->run, s->now, s->nchunks, 1e-3 * s->bytes))
+    if (fmin(most_s, begin(s, false)) > (s->fixed ? 2 : 1) * POLICY.far * far_s)
         return;
+    begin(s, true);
     for (uint32_t parts = 1; plans->nlevels < CCL_I_MEET_LEVELS; parts *= 2) {
+        uint32_t k = plans->nlevels++;
         s->bytes = share_bytes / parts;
         anneal(s);
-        uint32_t k = plans->nlevels++;
         plans->levels[k].parts = parts;
         plans->levels[k].nchunks = s->nchunks;
         plans->levels[k].bytes = s->bytes;
         plans->levels[k].time_s = ccl_i_meet_time(s->run, s->best, s->nchunks, s->bytes);
         memcpy(plans->levels[k].meetings, s->best, sizeof s->best);
-        if (2 * s->nchunks > most)
+        bool slower =
+            k > 0 && plans->levels[k].time_s > POLICY.slower * plans->levels[k - 1].time_s;
+        if (slower || 2 * s->nchunks > most)
             return;
         cut(s, parts);
     }
