@@ -406,33 +406,25 @@ static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
     return n;
 }
 
-/*
- * Plans in time that promise to be faster: the best of them, the one with half as many parts and
- * those with more.
- */
+/* Plans in time: with transports the order of what they promise is not that of what they take. */
 static ccl_status_t race_plans(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     const ccl_synth_options_t *o = f->options;
     const ccl_i_racer_t *own;
-    uint32_t best = 0;
     if (!ccl_i_meet_serves(f->cluster, f->want) || o->channels > 1 || o->chunks)
         return CCL_OK;
-    ccl_i_meet_asked_t asked = {f->size_bytes, ccl_protocol_name(f->proto),
-                                race->best.schedule ? race->best.time_s : INFINITY};
     CCL_TRY(ccl_i_race_racer(race, &own, err));
-    CCL_TRY(ccl_i_meet_plan(own->cluster, f->want, &asked, &f->plans, err));
-    for (uint32_t k = 1; k < f->plans->nlevels; k++)
-        best = f->plans->levels[k].time_s < f->plans->levels[best].time_s ? k : best;
+    CCL_TRY(ccl_i_meet_plan(own->cluster, f->want, f->size_bytes, ccl_protocol_name(f->proto),
+                            &f->plans, err));
     f->n = 0;
-    for (uint32_t k = best ? best - 1 : 0; k < f->plans->nlevels; k++) {
+    for (uint32_t k = 0; k < f->plans->nlevels; k++) {
         ccl_i_form_t form;
         memset(&form, 0, sizeof form);
         form.planned = true;
         form.channels = 1;
-        form.parts = f->plans->levels[k].parts;
-        if (f->plans->levels[k].time_s < asked.most_s)
-            add_form(f, form);
+        form.parts = 1u << k;
+        add_form(f, form);
     }
-    f->limit_s = asked.most_s < INFINITY ? asked.most_s : f->limit_s;
+    f->limit_s = race->best.schedule ? race->best.time_s : f->limit_s;
     return ccl_i_race_run(race, f->n, err);
 }
 

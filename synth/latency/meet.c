@@ -14,9 +14,7 @@
 static const struct {
     uint64_t work; /* of plans tried for each number of parts, in moves */
     double heat;   /* part of the time by which a try may be slower at first */
-    double far; /* what takes that many times as long as latencies there and back is left alone */
-    double slower; /* where twice as many parts take that much more, no more are tried */
-} POLICY = {4000, 0.03, 5, 1.05};
+} POLICY = {4000, 0.03};
 
 typedef struct search {
     const ccl_i_meet_net_t *net;
@@ -74,7 +72,7 @@ static void along_shortest(search_t *s, ccl_i_meeting_t *m, bool out, double noi
                 continue;
             uint32_t h = out ? net->hop[v][w] : net->hop[w][v];
             double cost_s = ccl_i_meet_alone_s(&net->hops[h], s->bytes);
-            cost_s *= 1 + noise * ccl_rng_unit(&s->rng);
+            cost_s *= noise > 0 ? 1 + noise * ccl_rng_unit(&s->rng) : 1;
             if (far_s[v] + cost_s < far_s[w]) {
                 far_s[w] = far_s[v] + cost_s;
                 parent[w] = (uint8_t)v;
@@ -175,13 +173,15 @@ static double by_shortest(search_t *s) {
     return rate(s);
 }
 
-/* The best core, where it is not fixed, with shortest ways; one GPU, or also several. */
-static double begin(search_t *s, bool several) {
+/* The best core, where it is not fixed, with shortest ways. */
+static void begin(search_t *s) {
     double best_s = INFINITY;
-    if (s->fixed)
-        return by_shortest(s);
+    if (s->fixed) {
+        by_shortest(s);
+        return;
+    }
     for (uint32_t core = 1; core < 1u << s->net->n; core++) {
-        if ((core & (core - 1)) && (!several || !reach_each_other(s, core)))
+        if (!reach_each_other(s, core))
             continue;
         s->now[0].core = (uint8_t)core;
         double time_s = by_shortest(s);
@@ -191,7 +191,6 @@ static double begin(search_t *s, bool several) {
         }
     }
     s->now[0] = s->best[0];
-    return best_s;
 }
 
 static void anneal(search_t *s) {
@@ -264,9 +263,17 @@ bool ccl_i_meet_serves(const ccl_i_cluster_t *cluster, const ccl_collective_t *w
     uint32_t n = cluster->nranks;
     if (n < 2 || n > CCL_I_MEET_GPUS)
         return false;
-    bool all = want->kind == CCL_ALLREDUCE;
-    bool each = want->kind == CCL_ALLGATHER || want->kind == CCL_REDUCESCATTER;
-    return (all && want->nchunks == 1) || (each && want->nchunks == n);
+    switch (want->kind) {
+    case CCL_ALLREDUCE:
+    case CCL_BROADCAST:
+    case CCL_REDUCE:
+        return want->nchunks == 1;
+    case CCL_ALLGATHER:
+    case CCL_REDUCESCATTER:
+        return want->nchunks == n;
+    default:
+        return false;
+    }
 }
 
 void ccl_i_meet_plans_destroy(ccl_i_meet_plans_t *plans) {
@@ -284,45 +291,35 @@ static void cut(search_t *s, uint32_t parts) {
     s->nchunks *= 2;
 }
 
-/* @param most_s  what is slower is of no use. */
-static void search(search_t *s, ccl_i_meet_plans_t *plans, double share_bytes, double most_s) {
+static void search(search_t *s, ccl_i_meet_plans_t *plans) {
     uint32_t most = s->fixed ? CCL_I_MEET_CHUNKS : CCL_I_MEET_CHUNKS / 4;
-    s->bytes = 1e-3 * share_bytes;
-    double far_s = begin(s, false);
-    s->bytes = share_bytes;
-    if (fmin(most_s, begin(s, false)) > (s->fixed ? 2 : 1) * POLICY.far * far_s)
-        return;
-    begin(s, true);
+    s->bytes = plans->share_bytes;
+    begin(s);
     for (uint32_t parts = 1; plans->nlevels < CCL_I_MEET_LEVELS; parts *= 2) {
         uint32_t k = plans->nlevels++;
-        s->bytes = share_bytes / parts;
+        s->bytes = plans->share_bytes / parts;
         anneal(s);
-        plans->levels[k].parts = parts;
-        plans->levels[k].nchunks = s->nchunks;
-        plans->levels[k].bytes = s->bytes;
         plans->levels[k].time_s = ccl_i_meet_time(s->run, s->best, s->nchunks, s->bytes);
         memcpy(plans->levels[k].meetings, s->best, sizeof s->best);
-        bool slower =
-            k > 0 && plans->levels[k].time_s > POLICY.slower * plans->levels[k - 1].time_s;
-        if (slower || 2 * s->nchunks > most)
+        if (2 * s->nchunks > most)
             return;
         cut(s, parts);
     }
 }
 
 ccl_status_t ccl_i_meet_plan(ccl_i_cluster_t *cluster, const ccl_collective_t *want,
-                             const ccl_i_meet_asked_t *asked, ccl_i_meet_plans_t **out,
+                             double size_bytes, const char *proto, ccl_i_meet_plans_t **out,
                              ccl_error_t *err) {
-    ccl_i_exchange_options_t options = {.proto = asked->proto,
-                                        .reduce = want->kind != CCL_ALLGATHER};
+    ccl_i_exchange_options_t options = {.proto = proto, .reduce = want->chunks[0].reduced};
     ccl_i_meet_plans_t *plans = calloc(1, sizeof *plans);
     search_t *s = calloc(1, sizeof *s);
     ccl_status_t status = plans && s ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_i_exchange_init(&plans->net.x, cluster->topo, cluster->routes, &options, err);
     if (status == CCL_OK) {
-        plans->net.ins = want->kind != CCL_ALLGATHER;
-        plans->net.outs = want->kind != CCL_REDUCESCATTER;
+        plans->net.ins = want->chunks[0].reduced;
+        plans->net.outs = !want->chunks[0].reduced || want->chunks[0].ndests > 1;
+        plans->share_bytes = want->chunks[0].share * size_bytes;
         s->net = &plans->net;
         s->fixed = want->kind != CCL_ALLREDUCE;
         s->nchunks = want->nchunks;
@@ -331,10 +328,10 @@ ccl_status_t ccl_i_meet_plan(ccl_i_cluster_t *cluster, const ccl_collective_t *w
             s->now[c].core = (uint8_t)(1u << (chunk->reduced ? chunk->dests : chunk->sources)[0]);
         }
         ccl_rng_init(&s->rng, 1);
-        if (connect(&plans->net, cluster, asked->proto))
+        if (connect(&plans->net, cluster, proto))
             s->run = ccl_i_meet_run_create(&plans->net);
         if (s->run)
-            search(s, plans, want->chunks[0].share * asked->size_bytes, asked->most_s);
+            search(s, plans);
         else
             status = ccl_fail_nomem(err);
         ccl_i_meet_run_destroy(s->run);

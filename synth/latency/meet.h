@@ -111,29 +111,22 @@ static inline double ccl_i_meet_alone_s(const ccl_i_meet_hop_t *h, double bytes)
 typedef struct ccl_i_meet_plans {
     ccl_i_meet_net_t net;
     uint32_t nlevels;
+    double share_bytes; /* of a chunk that is not cut */
     struct {
-        uint32_t parts, nchunks;
-        double bytes, time_s; /* of a chunk; as planned */
+        double time_s; /* as planned */
         ccl_i_meeting_t meetings[CCL_I_MEET_CHUNKS];
-    } levels[CCL_I_MEET_LEVELS];
+    } levels[CCL_I_MEET_LEVELS]; /* level k: shares in 2^k parts */
 } ccl_i_meet_plans_t;
 
 /** Are these plans for such a collective and cluster? */
 bool ccl_i_meet_serves(const ccl_i_cluster_t *cluster, const ccl_collective_t *want);
-/** What plans are for. */
-typedef struct ccl_i_meet_asked {
-    double size_bytes;
-    const char *proto; /* whose constants count */
-    double most_s;     /* of another schedule; INFINITY: there is none */
-} ccl_i_meet_asked_t;
-
 /**
- * Search. AllReduce, AllGather, ReduceScatter.
- * @param out  ccl_i_meet_plans_destroy() afterwards. It has no levels where latencies are but a
- * small part of the time, so that other schedules are better.
+ * Search. AllReduce, AllGather, ReduceScatter, Broadcast, Reduce.
+ * @param proto  whose constants count.
+ * @param out  ccl_i_meet_plans_destroy() afterwards.
  */
 ccl_status_t ccl_i_meet_plan(ccl_i_cluster_t *cluster, const ccl_collective_t *want,
-                             const ccl_i_meet_asked_t *asked, ccl_i_meet_plans_t **out,
+                             double size_bytes, const char *proto, ccl_i_meet_plans_t **out,
                              ccl_error_t *err);
 void ccl_i_meet_plans_destroy(ccl_i_meet_plans_t *plans);
 /** The schedule of a level. */

@@ -127,17 +127,18 @@ static ccl_status_t write(writer_t *w, ccl_collective_t *coll, ccl_schedule_t **
 
 ccl_status_t ccl_i_meet_make(const ccl_i_meet_plans_t *plans, uint32_t level,
                              const ccl_collective_t *want, ccl_schedule_t **out, ccl_error_t *err) {
+    const uint32_t parts = 1u << level;
     ccl_collective_t *coll = NULL;
     writer_t *w = calloc(1, sizeof *w);
     ccl_i_meet_run_t *run = ccl_i_meet_run_create(&plans->net);
     ccl_status_t status = w && run ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
-        status = ccl_collective_split(want, plans->levels[level].parts, &coll, err);
+        status = ccl_collective_split(want, parts, &coll, err);
     if (status == CCL_OK) {
         w->plans = plans;
         w->run = run;
         w->meetings = plans->levels[level].meetings;
-        ccl_i_meet_time(run, w->meetings, plans->levels[level].nchunks, plans->levels[level].bytes);
+        ccl_i_meet_time(run, w->meetings, coll->nchunks, plans->share_bytes / parts);
         order(w);
         status = write(w, coll, out, err);
     }
