@@ -4,10 +4,11 @@
  * share links.
  */
 #include "training/groups.h"
-#include "validate/validate.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---------------------------------------------------------------- one group */
 
@@ -110,12 +111,13 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_rank_groups_t *
     uint64_t nchunks = 1;
     for (uint32_t g = 0; g < groups->n; g++) {
         nchunks *= programs[g]->nchunks / ccl_gcd(nchunks, programs[g]->nchunks);
-        if (programs[g]->shares || nchunks > 1u << 20)
+        if (programs[g]->shares || nchunks > 1u << 20 ||
+            strcmp(programs[g]->proto, programs[0]->proto) != 0)
             return ccl_fail(err, CCL_UNSUPPORTED,
                             "groups that differ too much to run as one program");
     }
     CCL_TRY(ccl_collective_create(kind, topo->nranks, 1, 0, &all, err));
-    b = ccl_program_builder_create("groups", all, (uint32_t)nchunks, "Simple");
+    b = ccl_program_builder_create("groups", all, (uint32_t)nchunks, programs[0]->proto);
     if (!b)
         return ccl_fail_nomem(err);
     for (uint32_t g = 0; g < groups->n; g++) {
@@ -131,11 +133,16 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_rank_groups_t *
     return CCL_OK;
 }
 
+bool ccl_i_groups_stock(const char *name) {
+    return strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0;
+}
+
 typedef struct ask {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
     const ccl_i_rank_groups_t *groups;
-    ccl_topology_t **parts; /* [groups->n] */
+    ccl_topology_t **parts;    /* [groups->n] */
+    ccl_topology_t **machines; /* [groups->n] as stock software sees them */
     ccl_collective_kind_t kind;
     double size_bytes;
     const char *const *with;
@@ -146,7 +153,6 @@ typedef struct ask {
 static ccl_status_t run(const ask_t *a, const ccl_ctx_t *ctx, const ccl_synth_ops_t *ops,
                         ccl_program_t **programs, double *time_s, ccl_error_t *err) {
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
-    ccl_sim_result_t *result = NULL;
     ccl_program_t *joined = NULL;
     ccl_way_t way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
     ccl_status_t status = CCL_OK;
@@ -157,12 +163,59 @@ static ccl_status_t run(const ask_t *a, const ccl_ctx_t *ctx, const ccl_synth_op
         status = join(a->topo, a->groups, programs, a->kind, &joined, err);
     sim.size_bytes = a->size_bytes;
     sim.granularity = way.granularity;
-    if (status == CCL_OK)
+    *time_s = INFINITY;
+    for (uint32_t k = 0; status == CCL_OK && k < CCL_PROTOCOLS; k++) {
+        ccl_sim_result_t *result = NULL;
+        joined->proto = ccl_protocol_name((ccl_protocol_t)k);
         status = ccl_sim_program(ctx, a->topo, NULL, joined, &sim, &result, err);
+        if (status == CCL_OK)
+            *time_s = fmin(*time_s, result->time_s);
+        ccl_sim_result_destroy(result);
+    }
+    ccl_program_destroy(joined);
+    return status;
+}
+
+/*
+ * Stock software chooses for a group by the group's part of the machine; the run is on the whole
+ * cluster with what the first group's kernel does otherwise than a ring.
+ */
+static ccl_status_t run_stock(const ask_t *a, const ccl_ctx_t *ctx, double *time_s,
+                              ccl_error_t *err) {
+    uint32_t n = a->groups->n;
+    ccl_predictor_t **predictors = calloc(n, sizeof(ccl_predictor_t *));
+    ccl_nccl_kernel_t *kernels = calloc(n, sizeof *kernels);
+    ccl_program_t **programs = calloc(n, sizeof *programs);
+    ccl_sim_result_t *result = NULL;
+    ccl_program_t *joined = NULL;
+    const char *library;
+    ccl_status_t status = predictors && kernels && programs ? CCL_OK : ccl_fail_nomem(err);
+    for (uint32_t g = 0; status == CCL_OK && g < n; g++) {
+        status = ccl_nccl_library(a->parts[g], &library, err);
+        if (status == CCL_OK)
+            status = ccl_predictor_create(ctx, a->machines[g], NULL, 0, &predictors[g], err);
+        if (status != CCL_OK)
+            break;
+        ccl_predictor_lay(predictors[g], a->topo);
+        status =
+            ccl_predictor_kernel(predictors[g], a->kind, 0, a->size_bytes, NULL, &kernels[g], err);
+        programs[g] = &kernels[g].program;
+    }
+    if (status == CCL_OK)
+        status = join(a->topo, a->groups, programs, a->kind, &joined, err);
+    if (status == CCL_OK) {
+        ccl_sim_options_t sim = ccl_nccl_kernel_sim(&kernels[0], a->size_bytes);
+        status = ccl_sim_program(ctx, kernels[0].topo, NULL, joined, &sim, &result, err);
+    }
     if (status == CCL_OK)
         *time_s = result->time_s;
     ccl_sim_result_destroy(result);
     ccl_program_destroy(joined);
+    for (uint32_t g = 0; predictors && g < n; g++)
+        ccl_predictor_destroy(predictors[g]);
+    free(predictors);
+    free(kernels);
+    free(programs);
     return status;
 }
 
@@ -178,7 +231,8 @@ static ccl_status_t one(uint32_t index, uint32_t worker, void *user, ccl_error_t
     ctx.log = NULL;
     ctx.progress = NULL;
     ctx.threads = 1;
-    status = run(a, &ctx, ops, programs, &a->time_s[index], &a->why[index]);
+    status = ops ? run(a, &ctx, ops, programs, &a->time_s[index], &a->why[index])
+                 : run_stock(a, &ctx, &a->time_s[index], &a->why[index]);
     for (uint32_t g = 0; g < a->groups->n; g++)
         ccl_program_destroy(programs[g]);
     free(programs);
@@ -216,6 +270,7 @@ ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                const ccl_i_rank_groups_t *groups, const ccl_i_groups_ask_t *ask,
                                double *time_s_out, const char **by_out, ccl_error_t *err) {
     uint32_t nwith = ask->nwith;
+    bool stock = false;
     ask_t a = {.ctx = ctx,
                .topo = topo,
                .groups = groups,
@@ -228,21 +283,30 @@ ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         *by_out = "";
         return CCL_OK;
     }
+    for (uint32_t w = 0; w < nwith; w++)
+        stock |= ccl_i_groups_stock(ask->with[w]);
     a.parts = calloc(groups->n, sizeof(ccl_topology_t *));
+    a.machines = calloc(groups->n, sizeof(ccl_topology_t *));
     a.time_s = calloc(nwith, sizeof *a.time_s);
     a.why = calloc(nwith, sizeof *a.why);
-    if (!a.parts || !a.time_s || !a.why)
+    if (!a.parts || !a.machines || !a.time_s || !a.why)
         status = ccl_fail_nomem(err);
-    for (uint32_t g = 0; status == CCL_OK && g < groups->n; g++)
-        status = group_topology(topo, &groups->ranks[(size_t)g * groups->nranks], groups->nranks,
-                                &a.parts[g], err);
+    for (uint32_t g = 0; status == CCL_OK && g < groups->n; g++) {
+        const uint32_t *ranks = &groups->ranks[(size_t)g * groups->nranks];
+        status = group_topology(topo, ranks, groups->nranks, &a.parts[g], err);
+        if (status == CCL_OK && stock)
+            status = group_topology(ask->machine, ranks, groups->nranks, &a.machines[g], err);
+    }
     if (status == CCL_OK)
         status = ccl_parallel_for(nwith, ctx ? ctx->threads : 0, one, &a, err);
     if (status == CCL_OK)
         status = choose(&a, nwith, time_s_out, by_out, err);
-    for (uint32_t g = 0; a.parts && g < groups->n; g++)
+    for (uint32_t g = 0; a.parts && a.machines && g < groups->n; g++) {
         ccl_topology_destroy(a.parts[g]);
+        ccl_topology_destroy(a.machines[g]);
+    }
     free(a.parts);
+    free(a.machines);
     free(a.time_s);
     free(a.why);
     return status;

@@ -19,6 +19,7 @@ typedef struct estimate {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
     const ccl_training_t *t;
+    const ccl_topology_t *machine;
     const char *const *with;
     uint32_t nwith;
     ccl_training_result_t *out;
@@ -171,7 +172,7 @@ static ccl_status_t timed(estimate_t *e, const ccl_i_rank_groups_t *g, ccl_colle
             return CCL_OK;
         }
     }
-    ccl_i_groups_ask_t ask = {kind, size_bytes, e->with, e->nwith};
+    ccl_i_groups_ask_t ask = {kind, size_bytes, e->machine, e->with, e->nwith};
     CCL_TRY(ccl_i_groups_time(e->ctx, e->topo, g, &ask, &k.time_s, &k.by, err));
     if (!ccl_grow(&e->known, &e->known_cap, e->nknown + 1, sizeof *e->known))
         return ccl_fail_nomem(err);
@@ -532,12 +533,13 @@ ccl_status_t ccl_training_estimate(const ccl_ctx_t *ctx, const ccl_topology_t *t
     CCL_OPTIONS_TRY(ccl_training_options_t, options, err);
     estimate_t e = {.ctx = ctx,
                     .topo = topo,
+                    .machine = options->machine ? options->machine : topo,
                     .t = training,
                     .with = options->nwith ? options->with : usual,
                     .nwith = options->nwith ? options->nwith : CCL_ARRAY_LEN(usual)};
     ccl_status_t status;
     for (uint32_t w = 0; w < e.nwith; w++) {
-        if (!ccl_synth_find(e.with[w]))
+        if (!ccl_synth_find(e.with[w]) && !ccl_i_groups_stock(e.with[w]))
             return ccl_fail(err, CCL_ERR_INPUT,
                             "unknown synthesizer \"%.60s\" (ccllab algos lists them)", e.with[w]);
     }

@@ -104,14 +104,17 @@ ccl_status_t ccl_training_most(ccl_training_t *training, const ccl_topology_t *t
 typedef struct ccl_training_options {
     size_t size;
     ccl_balance_rule_t rule;
-    const char *const *with; /**< [nwith] synthesizers that collectives are asked of; NULL: ring,
-                                  tree, hm, direct, c2c */
+    const char *const *with; /**< [nwith] synthesizers that collectives are asked of, or "nccl":
+                                  what stock NCCL runs, RCCL on AMD; NULL: ring, tree, hm, direct,
+                                  c2c */
     uint32_t nwith;
     bool no_others; /**< only the step itself, neither an equal split nor vendors alone */
+    const ccl_topology_t *machine; /**< by which NCCL chooses: the cluster without a profile; NULL:
+                                        the cluster itself */
 } ccl_training_options_t;
 /** The defaults. */
 #define CCL_TRAINING_OPTIONS_INIT                                                                  \
-    { sizeof(ccl_training_options_t), CCL_BALANCE_REMAINDER, NULL, 0, false }
+    { sizeof(ccl_training_options_t), CCL_BALANCE_REMAINDER, NULL, 0, false, NULL }
 
 /** GPUs that work on the same micro-batches of a stage: one, or `tensor` of them. */
 typedef struct ccl_training_worker {
@@ -127,7 +130,7 @@ typedef struct ccl_training_collective {
     const char *part;         /**< "tensor", "pipeline", "data"; static */
     const char *what;         /**< "gradients", "parameters", "activations"; static */
     const char *name;         /**< "allreduce", ... or "send" */
-    const char *by;           /**< synthesizer */
+    const char *by;           /**< synthesizer, or "nccl" or "rccl" */
     uint32_t stage;           /**< of pipeline: the one that sends forward */
     uint32_t ngroups, nranks; /**< groups, ranks of each; of pipeline: pairs, 2 */
     double size_bytes, time_s;

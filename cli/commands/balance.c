@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct balance {
-    ccl_topology_t *topo;
+    ccl_topology_t *machine, *topo;
     ccl_training_t *training;
     ccl_training_result_t *result;
     char *copy;
@@ -16,6 +16,7 @@ static void balance_fini(balance_t *b) {
     ccl_training_result_destroy(b->result);
     ccl_training_destroy(b->training);
     ccl_topology_destroy(b->topo);
+    ccl_topology_destroy(b->machine);
     free(b->with);
     free(b->copy);
 }
@@ -43,13 +44,14 @@ static ccl_status_t balance(ccl_i_cli_t *cli, balance_t *b, ccl_error_t *err) {
     ccl_text_t text = {.columns = cli->style.columns};
     ccl_status_t status;
 
-    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, NULL, &b->topo, err));
+    CCL_TRY(ccl_i_cluster_open(cli, cli->args.topology, NULL, &b->machine, &b->topo, err));
     CCL_TRY(open_plan(cli, b, err));
     if (cli->args.with)
         CCL_TRY(ccl_i_words("with", cli->args.with, &b->copy, &b->with, &b->nwith, err));
     options.rule = (ccl_balance_rule_t)cli->args.train.rule;
     options.with = b->with;
     options.nwith = b->nwith;
+    options.machine = b->machine;
     CCL_TRY(ccl_training_estimate(&cli->ctx, b->topo, b->training, &options, &b->result, err));
     about = (ccl_report_training_t){b->topo, b->training, b->result, options.rule};
     status = ccl_report_training(&about, &cli->style, &text, err);

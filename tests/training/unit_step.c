@@ -7,6 +7,7 @@
 #include "search/compare/compare.h"
 #include "tests/topologies/topologies.h"
 #include "training/training.h"
+#include "validate/nccl/nccl.h"
 
 /* A plan "members", its estimate; *topo_out is the caller's. */
 static ccl_training_result_t *estimate(const char *spec, const char *members,
@@ -146,6 +147,42 @@ START_TEST(test_groups) {
     ccl_training_result_destroy(r);
     ccl_topology_destroy(one);
     ccl_topology_destroy(topo);
+}
+END_TEST
+
+/* What NCCL takes for a server's group is what it takes on that server alone; a synthesizer's
+   program runs under the protocol that suits it, as in `compare`. */
+START_TEST(test_stock_and_protocols) {
+    static const char *const names[] = {"nccl", "ring"};
+    for (uint32_t w = 0; w < 2; w++) {
+        ccl_training_options_t options = CCL_TRAINING_OPTIONS_INIT;
+        const double size_bytes = 1024.0 * 2048 * 2;
+        ccl_topology_t *topo, *one = topology("dgx-a100");
+        ccl_nccl_baseline_t nccl;
+        ccl_collective_t *want = NULL;
+        options.with = &names[w];
+        options.nwith = 1;
+        ccl_training_result_t *r =
+            estimate("dgx-a100*2",
+                     "\"total\": 2, \"speeds\": {\"all\": 1}, \"model\": {\"parameters\": 1e9, "
+                     "\"hidden\": 1024, \"sequence\": 2048}, \"parallel\": {\"tensor\": 8}",
+                     options, &topo);
+        ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, 8, 1, 0, &want, NULL), CCL_OK);
+        ck_assert_int_eq(ccl_nccl_baselines(NULL, one, one, want, &size_bytes, 1, &nccl, NULL),
+                         CCL_OK);
+        ck_assert_ptr_nonnull(strstr(nccl.choice, "LL"));
+        ck_assert_str_eq(r->collectives[0].by, names[w]);
+        ck_assert_uint_eq(r->collectives[0].ngroups, 2);
+        ck_assert_double_eq(r->collectives[0].size_bytes, size_bytes);
+        ck_assert_double_eq_tol(r->collectives[0].time_s, nccl.time_s,
+                                w ? 0.1 * nccl.time_s : 1e-12);
+        ck_assert_str_eq(r->collectives[1].part, "data");
+        ck_assert_str_eq(r->collectives[1].by, names[w]);
+        ccl_collective_destroy(want);
+        ccl_training_result_destroy(r);
+        ccl_topology_destroy(one);
+        ccl_topology_destroy(topo);
+    }
 }
 END_TEST
 
@@ -301,5 +338,5 @@ START_TEST(test_bad_plans) {
 }
 END_TEST
 
-RUN_TESTS(test_zero, test_same_as_compare, test_groups, test_pipeline, test_vendors, test_memory,
-          test_refused, test_bad_plans)
+RUN_TESTS(test_zero, test_same_as_compare, test_groups, test_stock_and_protocols, test_pipeline,
+          test_vendors, test_memory, test_refused, test_bad_plans)
