@@ -15,15 +15,16 @@
 typedef struct policy {
     uint64_t transfers; /* of a schedule, at most */
     uint32_t cuts;      /* of a tree into chunks, at most */
-    uint32_t pieces;  /* of a tree, at most, but where they cost nothing and more promise a gain */
-    uint32_t fine;    /* of a tree, at most, then */
-    double promise;   /* share of the time that they must promise */
-    double work;      /* transfers times pieces, at most, then */
-    uint32_t least;   /* logarithm of the pieces of a root's part, at least */
-    uint32_t first;   /* that is tried first */
-    uint32_t most;    /* at most */
-    double alike;     /* share of the time by which the same program differs */
-    double cut_bytes; /* no smaller chunks */
+    uint32_t pieces;   /* of a tree, at most, but where they cost nothing and more promise a gain */
+    uint32_t fine;     /* of a tree, at most, then */
+    double promise;    /* share of the time that they must promise */
+    double work;       /* transfers times pieces, at most, then */
+    uint32_t least;    /* logarithm of the pieces of a root's part, at least */
+    uint32_t first;    /* that is tried first */
+    uint32_t most;     /* at most */
+    double alike;      /* share of the time by which the same program differs */
+    double cut_bytes;  /* no smaller chunks, nor pieces that cost something */
+    double fine_bytes; /* no smaller pieces where they cost nothing and `work` is not exceeded */
     double piece_bytes; /* no smaller pieces where they are not simulated */
     double same;        /* share of the time by which chunks and pieces that are alike differ */
     double near;        /* times what the trees need of links: no chunks after pieces */
@@ -46,6 +47,7 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .most = 9,
                                 .alike = 1e-6,
                                 .cut_bytes = 8192,
+                                .fine_bytes = 256,
                                 .gain = 0.99,
                                 .worse = 1.1};
 
@@ -80,7 +82,7 @@ static const ccl_i_pack_forest_t *forest(const run_t *r, int up) {
 static ccl_status_t run_init(run_t *r, ccl_error_t *err) {
     uint32_t n = r->cluster->nranks, total = r->packed->total;
     size_t cells = (size_t)total * n + 1;
-    r->edges = malloc((2 * cells) * sizeof *r->edges);
+    r->edges = malloc(2 * cells * sizeof *r->edges);
     r->root_of = calloc(total + (size_t)1, sizeof *r->root_of);
     bool ok = r->edges && r->root_of;
     for (int up = 0; up < 2; up++) {
@@ -89,9 +91,7 @@ static ccl_status_t run_init(run_t *r, ccl_error_t *err) {
         r->depth[up] = calloc(nbatches * n + 1, sizeof **r->depth);
         ok = ok && r->channel[up] && r->depth[up];
     }
-    if (!ok)
-        return ccl_fail_nomem(err);
-    return CCL_OK;
+    return ok ? CCL_OK : ccl_fail_nomem(err);
 }
 
 /* The roots of all trees, by rank or, where what goes the same way is to lie side by side, by rail.
@@ -154,17 +154,15 @@ static size_t all_edges(run_t *r) {
             const ccl_i_pack_batch_t *b = &f->trees.batches[f->tree[t]];
             for (uint32_t i = 1; i < n; i++) {
                 uint32_t dst = b->order[i], src = b->parent[dst];
-                r->edges[count++] = (ccl_i_pack_edge_t){f->reversed ? dst : src,
-                                                        f->reversed ? src : dst,
-                                                        t,
-                                                        r->packed->lane ? r->packed->lane[t] : t,
-                                                        t - f->first[b->root],
-                                                        up == 1,
-                                                        &r->channel[up][(size_t)t * n + dst],
-                                                        &r->depth[up][(size_t)f->tree[t] * n + dst],
-                                                        1,
-                                                        0,
-                                                        0};
+                ccl_i_pack_edge_t edge = {.src = src, .dst = dst, .tree = t, .up = up == 1};
+                if (f->reversed)
+                    edge.src = dst, edge.dst = src;
+                edge.part = t - f->first[b->root];
+                edge.lane = r->packed->lane ? r->packed->lane[t] : t;
+                edge.channel = &r->channel[up][(size_t)t * n + dst];
+                edge.depth = &r->depth[up][(size_t)f->tree[t] * n + dst];
+                edge.ways = 1;
+                r->edges[count++] = edge;
             }
         }
     }
@@ -360,6 +358,13 @@ static uint32_t promising(const run_t *r, uint64_t transfers, const last_t *l) {
                : 0;
 }
 
+/* Pieces or chunks of a tree are not too small for a try. */
+static bool large_enough(const run_t *r, uint32_t cuts, uint64_t transfers) {
+    bool fine = r->cheap && !r->in_chunks && (double)transfers * cuts <= POLICY.work;
+    double least_bytes = fine ? POLICY.fine_bytes : POLICY.cut_bytes;
+    return r->size_bytes / r->packed->total / cuts >= least_bytes;
+}
+
 /* More pieces than usual, as long as they promise it. */
 static ccl_status_t refine(run_t *r, bool by_load, uint64_t transfers, last_t *l,
                            ccl_error_t *err) {
@@ -396,14 +401,14 @@ static bool is_behind(const run_t *r) {
    long as it is faster. */
 static ccl_status_t climb(run_t *r, bool by_load, bool chunks, uint64_t transfers, double whole_s,
                           ccl_error_t *err) {
-    double bytes = r->size_bytes / r->packed->total, time_s = 0, best_s = whole_s;
+    double time_s = 0, best_s = whole_s;
     bool only = r->in_chunks;
     uint32_t most = chunks ? POLICY.cuts : POLICY.pieces, cuts = chunks ? 2 : r->fewest;
     ccl_status_t status = CCL_OK;
     last_t last = {0};
     r->in_chunks = chunks;
     for (; cuts <= most && (!chunks || cuts * transfers <= POLICY.transfers) &&
-           bytes / cuts >= POLICY.cut_bytes && time_s <= (is_behind(r) ? 1 : POLICY.worse) * best_s;
+           large_enough(r, cuts, transfers) && time_s <= (is_behind(r) ? 1 : POLICY.worse) * best_s;
          cuts *= chunks || cuts < 8 || cuts == 64 ? 2 : 4) {
         r->race.most_s = is_behind(r) ? best_s * (1 + POLICY.alike) : 0;
         status = time_of(r, by_load, cuts, &time_s, err);
@@ -577,13 +582,11 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
         status = choose(&r, options->size_bytes, out, err);
         *time_out = r.race.best.time_s;
     } else if (status == CCL_OK) {
-        bool limited = r.limited;
-        double least = r.cheap ? POLICY.cut_bytes : POLICY.piece_bytes;
-        for (double bytes = options->size_bytes / packed->total;
-             open && !r.in_chunks && r.try_cuts < (r.cheap ? 2 : 1) * POLICY.pieces &&
-             bytes / r.try_cuts >= 2 * least;)
+        double least_bytes = packed->total * (r.cheap ? POLICY.cut_bytes : POLICY.piece_bytes);
+        while (open && !r.in_chunks && r.try_cuts < (r.cheap ? 2 : 1) * POLICY.pieces &&
+               options->size_bytes / r.try_cuts >= 2 * least_bytes)
             r.try_cuts *= 2;
-        r.by_load = limited;
+        r.by_load = r.limited;
         if (r.try_cuts > 1) {
             ccl_schedule_destroy(r.made);
             r.made = NULL;
