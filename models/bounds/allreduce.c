@@ -396,6 +396,63 @@ end:
     return status;
 }
 
+/* Device v serves some GPUs of its server, and not all: `gpus` of them, by server in `all`. */
+static bool serves_some(const ccl_topology_t *topo, uint32_t v, const uint32_t *gpus,
+                        const uint32_t *all) {
+    uint32_t server = topo->devices[v].server;
+    return topo->devices[v].kind != CCL_DEVICE_GPU && server != CCL_NONE && gpus[v] < all[server];
+}
+
+/*
+ * Parts inside servers: the GPUs behind the same devices, such as the pairs at a PCIe switch or a
+ * NIC. Only where the links that leave them all promise a tighter bound than there is.
+ */
+static ccl_status_t behind_devices(const sets_t *s, blocks_t *b, bool *promising,
+                                   const ccl_bandwidth_bound_t *have, ccl_error_t *err) {
+    const ccl_topology_t *topo = s->c->topo;
+    uint32_t nd = topo->ndevices, *set = calloc(2 * (size_t)nd + topo->nservers + 1, sizeof *set);
+    uint32_t *gpus = set + nd, *all = gpus + nd, k = 0;
+    int64_t units[2] = {0, 0};
+    if (!set)
+        return ccl_fail_nomem(err);
+    for (uint32_t v = 0; v < nd; v++) {
+        set[v] = v;
+        if (topo->devices[v].kind == CCL_DEVICE_GPU && topo->devices[v].server != CCL_NONE)
+            all[topo->devices[v].server]++;
+    }
+    for (uint32_t l = 0; l < topo->nlinks; l++)
+        gpus[topo->links[l].to] += topo->devices[topo->links[l].from].kind == CCL_DEVICE_GPU;
+    for (uint32_t l = 0; l < topo->nlinks; l++) {
+        const ccl_link_t *link = &topo->links[l];
+        if (topo->devices[link->from].kind == CCL_DEVICE_GPU &&
+            serves_some(topo, link->to, gpus, all))
+            ccl_set_join(set, link->from, link->to);
+    }
+    memset(gpus, 0, nd * sizeof *gpus);
+    b->n = nd;
+    for (uint32_t r = 0; r < s->n; r++) {
+        b->of[r] = ccl_set_find(set, topo->rank_device[r]);
+        k += gpus[b->of[r]]++ == 0;
+    }
+    for (uint32_t a = 0; a < s->c->narcs; a++) {
+        const ccl_capacity_arc_t *arc = &s->c->arcs[a];
+        if (arc->link == CCL_NONE)
+            continue;
+        uint32_t from = ccl_set_find(set, topo->links[arc->link].from);
+        uint32_t to = ccl_set_find(set, topo->links[arc->link].to);
+        units[0] += from != to && gpus[from] > 0 ? arc->units : 0;
+        units[1] += from != to && gpus[to] > 0 ? arc->units : 0;
+    }
+    *promising = false;
+    for (int enter = 0; enter < 2 && k > 1; enter++) {
+        ccl_bandwidth_bound_t rate = {0};
+        ccl_i_bound_rate(s->c, 1, (uint64_t)units[enter], 2 * (uint64_t)(k - 1), &rate);
+        *promising |= rate.Bps < have->Bps * (1 - 1e-12);
+    }
+    free(set);
+    return CCL_OK;
+}
+
 /* Parts for a topology that names no servers: the tightest cut of an AllGather shows which links
  * are narrow; what stays together without links as narrow as these is a block. */
 static ccl_status_t find_blocks(const ccl_ctx_t *ctx, sets_t *s,
@@ -456,6 +513,10 @@ static ccl_status_t valid_bound(const ccl_ctx_t *ctx, sets_t *s,
         CCL_TRY_GOTO(find_blocks(ctx, s, symmetry, &b, err), status, end);
         CCL_TRY_GOTO(by_blocks(ctx, s, &b, symmetry, out, err), status, end);
     }
+    CCL_TRY_GOTO(behind_devices(s, &b, &have, out, err), status, end);
+    if (have)
+        CCL_TRY_GOTO(by_blocks(ctx, s, &b, symmetry, out, err), status, end);
+    have = false;
     /* Every cut that parts rank 0 from another rank. */
     if (s->n > FEW_RANKS && s->c->nleft_groups == 0) {
         CCL_TRY_GOTO(ccl_automorphisms_find(&s->c->graph, topo->rank_device[0], &still, err),

@@ -182,6 +182,51 @@ START_TEST(partitions_have_links) {
 }
 END_TEST
 
+/* Two GPUs share a PCIe switch whose way up is as narrow as theirs, and a NIC: pairs send less than
+   two GPUs, and less than their server. */
+START_TEST(pairs_behind_a_switch) {
+    ccl_text_t text = {0};
+    ccl_topology_t *t = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_text_printf(&text, "{\"format\":\"ccllab-topology-1\",\"name\":\"pairs\",\"devices\":["
+                           "{\"id\":\"f\",\"kind\":\"switch\"}");
+    for (int g = 0; g < 12; g++)
+        ccl_text_printf(&text, ",{\"id\":\"g%d\",\"kind\":\"gpu\",\"server\":\"s%d\",\"rank\":%d}",
+                        g, g / 4, g);
+    for (int p = 0; p < 6; p++)
+        ccl_text_printf(&text,
+                        ",{\"id\":\"p%d\",\"kind\":\"switch\",\"server\":\"s%d\"}"
+                        ",{\"id\":\"n%d\",\"kind\":\"nic\",\"server\":\"s%d\"}",
+                        p, p / 2, p, p / 2);
+    ccl_text_printf(&text, "],\"links\":[");
+    for (int p = 0; p < 6; p++)
+        ccl_text_printf(
+            &text, "%s{\"from\":\"n%d\",\"to\":\"f\",\"kind\":\"net\",\"bandwidth\":\"12GB/s\"}",
+            p ? "," : "", p);
+    for (int g = 0; g < 12; g++)
+        ccl_text_printf(
+            &text,
+            ",{\"from\":\"g%d\",\"to\":\"p%d\",\"kind\":\"pcie\",\"bandwidth\":\"24GB/s\"}"
+            ",{\"from\":\"g%d\",\"to\":\"n%d\",\"kind\":\"pcie\",\"bandwidth\":\"32GB/s\"}",
+            g, g / 2, g, g / 2);
+    for (int s = 0; s < 3; s++)
+        ccl_text_printf(
+            &text, ",{\"from\":\"p%d\",\"to\":\"p%d\",\"kind\":\"pcie\",\"bandwidth\":\"12GB/s\"}",
+            2 * s, 2 * s + 1);
+    ccl_text_printf(&text, "]}");
+    ck_assert_msg(ccl_topology_read_text(NULL, "pairs", text.data, text.len, &t, &err) == CCL_OK,
+                  "%s", err.text);
+    ccl_text_fini(&text);
+    ccl_bound_t b = bound_of(t, CCL_ALLREDUCE, 0);
+    ck_assert_int_eq(b.bandwidth.proof, CCL_BOUND_PARTITION);
+    ck_assert_uint_eq(b.bandwidth.nparts, 6);
+    ck_assert_double_eq_tol(b.bandwidth.Bps, 6 * 24e9 / 10, 1);
+    check_partition(t, &b.bandwidth);
+    ccl_bound_fini(&b);
+    ccl_topology_destroy(t);
+}
+END_TEST
+
 START_TEST(cuts_are_the_tightest) {
     ccl_rng_t rng;
     ccl_rng_init(&rng, 11);
@@ -421,6 +466,7 @@ int main(void) {
     tcase_set_timeout(tc, 110);
     tcase_add_test(tc, cuts_are_the_tightest);
     tcase_add_test(tc, partitions_have_links);
+    tcase_add_test(tc, pairs_behind_a_switch);
     tcase_add_test(tc, any_groups);
     tcase_add_test(tc, groups_break_symmetry);
     tcase_add_test(tc, launch_counts);
