@@ -8,6 +8,8 @@
 #ifndef CCL_BENCH_RANDOM_CLUSTERS_H
 #define CCL_BENCH_RANDOM_CLUSTERS_H
 
+#include <string.h>
+
 #include "bench/small_clusters.h"
 
 enum { RANDOM_GRAPHS = 7, RANDOM_FAMILIES = 14 };
@@ -61,7 +63,7 @@ static inline void random_join(random_t *r, uint32_t a, uint32_t b) {
 }
 
 /* GPUs of a plain graph, each a server of its own. */
-static inline void random_gpus(random_t *r, uint32_t n) {
+static inline void random_plain(random_t *r, uint32_t n) {
     char id[24];
 
     for (uint32_t g = 0; g < n; g++) {
@@ -81,7 +83,7 @@ static inline void random_grid(random_t *r, bool wrap) {
         n = d[0] * d[1] * d[2];
     } while (n < r->least || n > r->most);
     snprintf(r->family, sizeof r->family, "%s%ux%ux%u", wrap ? "torus" : "grid", d[0], d[1], d[2]);
-    random_gpus(r, n);
+    random_plain(r, n);
     for (uint32_t g = 0; g < n; g++)
         for (uint32_t k = 0, step = 1; k < 3; step *= d[k++]) {
             uint32_t at = g / step % d[k];
@@ -100,7 +102,7 @@ static inline void random_regular(random_t *r) {
     bool matched = ccl_rng_below(&r->s.rng, 2) > 0 || rings == 1, joined[64][64] = {{false}};
 
     snprintf(r->family, sizeof r->family, "regular%ux%u", n, 2 * rings + matched);
-    random_gpus(r, n);
+    random_plain(r, n);
     for (uint32_t k = 0; k < rings + matched; k++) {
         for (uint32_t i = 0; i < n; i++) {
             uint32_t at = random_from(r, 0, i);
@@ -128,7 +130,7 @@ static inline void random_dragonfly(random_t *r) {
         groups = random_from(r, 3, 2 * size + 1);
     } while (size * groups < r->least || size * groups > r->most);
     snprintf(r->family, sizeof r->family, "dragonfly%ux%u", groups, size);
-    random_gpus(r, groups * size);
+    random_plain(r, groups * size);
     for (uint32_t a = 0; a < groups; a++) {
         for (uint32_t i = 0; i < size; i++)
             for (uint32_t j = 0; j < i; j++)
@@ -156,7 +158,7 @@ static inline void random_graph(random_t *r, uint32_t family) {
         n &= n - 1;
     static const char *const names[] = {"chain", "star", "cube"};
     snprintf(r->family, sizeof r->family, "%s%u", names[family], n);
-    random_gpus(r, n);
+    random_plain(r, n);
     for (uint32_t g = 1; g < n; g++)
         for (uint32_t bit = 1; bit < n && (family == 2 || bit == 1); bit *= 2)
             if (family < 2 || g & bit)

@@ -19,6 +19,10 @@ enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
  * simulated whether that is faster, and up to SMALL_BYTES where two share. */
 #define SHARED_BYTES 0x1p20
 #define UNSURE_BYTES 0x1p24
+/* From this size on, and where trees take this many times what they need of links, an AllReduce is
+ * tried along one tree of each root as well. */
+#define FEWEST_BYTES 0x1p24
+#define FEWEST_GAP 1.05
 /* More GPUs than this are packed by local search alone, more than a few where that comes within
  * CCL_I_PACK_BEYOND of the bound. */
 enum { FEW_RANKS = 24, MOST_FLOW_RANKS = 128 };
@@ -440,6 +444,40 @@ static ccl_status_t run_shared(packing_t *p, const ccl_synth_options_t *options,
     return status;
 }
 
+/*
+ * An AllReduce along one tree of each root: they may load links more, but take the fewest
+ * primitives, so more pieces. Where the trees that there are leave that to gain, and pieces cost.
+ */
+static ccl_status_t run_fewest(packing_t *p, const ccl_synth_options_t *options,
+                               ccl_schedule_t **out, double *time_s, ccl_error_t *err) {
+    packing_t few;
+    ccl_schedule_t *made = NULL;
+    ccl_error_t why = CCL_ERROR_INIT;
+    double bound_s = 0, busiest_s = 0, least_s = 0, made_s = INFINITY;
+    if (p->want->kind != CCL_ALLREDUCE || p->c->topo->ntransports == 0 || p->total <= p->n ||
+        !(options->size_bytes >= FEWEST_BYTES) || options->chunks || options->part ||
+        *time_s <= FEWEST_GAP * ccl_i_pack_seconds(p) * options->size_bytes)
+        return CCL_OK;
+    CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));
+    CCL_TRY(ccl_i_pack_start(p, &few, err));
+    few.beat_s = *time_s;
+    ccl_status_t status = ccl_i_pack_by_swaps(&few, bound_s, 1, &busiest_s, &least_s, &why);
+    if (status == CCL_OK && busiest_s * options->size_bytes < *time_s)
+        status = ccl_i_pack_schedule(&few, false, options, &made, &made_s, &why);
+    bool better = status == CCL_OK && made_s < *time_s;
+    ccl_schedule_destroy(better ? *out : made);
+    if (better) {
+        *out = made;
+        *time_s = made_s;
+    }
+    ccl_i_pack_forest_fini(&few.down);
+    ccl_i_pack_forest_fini(&few.up);
+    free(few.roots);
+    if (status != CCL_OK && status != CCL_INFEASIBLE && err)
+        *err = why;
+    return status == CCL_INFEASIBLE ? CCL_OK : status;
+}
+
 /* Over any hops. @param time_s  and in less than this, or nothing is put out. */
 static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *options, double time_s,
                                  ccl_schedule_t **out, ccl_error_t *err) {
@@ -449,6 +487,11 @@ static ccl_status_t run_anywhere(packing_t *p, const ccl_synth_options_t *option
         CCL_TRY(ccl_i_pack_fill_weights(p, err));
     CCL_TRY(ccl_i_pack_anywhere(p, options->chunks, err));
     CCL_TRY(run_shared(p, options, &made, &made_s, err));
+    ccl_status_t status = run_fewest(p, options, &made, &made_s, err);
+    if (status != CCL_OK) {
+        ccl_schedule_destroy(made);
+        return status;
+    }
     if (*out && !(made_s < time_s)) {
         ccl_schedule_destroy(made);
         return CCL_OK;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "bench/random_clusters.h"
 #include "common.h"
 
 /* Seconds that the busiest link needs for a message of one byte. */
@@ -358,6 +359,25 @@ START_TEST(fine_pieces_where_they_cost_nothing) {
 }
 END_TEST
 
+/* With transports one tree of each root takes more pieces, and less time here than deeper trees of
+   all. */
+START_TEST(fewest_trees_where_pieces_cost) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *topo = random_cluster(7, 5, 8, 16, &err); /* a grid of 2 x 2 x 4 */
+    ck_assert_msg(topo != NULL, "%s", err.text);
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    options.size_bytes = 0x1p24;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err),
+                     CCL_OK);
+    ck_assert_msg(strstr(schedule->origin, "16 trees by swaps") != NULL, "%s", schedule->origin);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(many_micro_batches_come_near_the_bound) {
     static const char *const specs[] = {"servers:2 gpus:4 nvswitch=300GB/s nics:4x25GB/s",
                                         "servers:1 gpus:8 nvswitch=300GB/s"};
@@ -417,6 +437,7 @@ int main(void) {
     tcase_add_test(tc, servers_alike);
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, fine_pieces_where_they_cost_nothing);
+    tcase_add_test(tc, fewest_trees_where_pieces_cost);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
     tcase_add_test(tc, few_connections_where_sharing_loses);
     tcase_add_test(tc, refusals);
