@@ -14,6 +14,14 @@ static int by_key(const void *a, const void *b) {
 #define KEYED_BEFORE(x_, a_, b_) ((a_).key != (b_).key ? (a_).key < (b_).key : (a_).id < (b_).id)
 CCL_HEAP(fill, keyed_t, void *, KEYED_BEFORE, CCL_HEAP_PUT)
 
+void ccl_i_fill_push(component_t *c, keyed_t item) {
+    fill_push(NULL, c->heap, c->nheap++, item);
+}
+
+keyed_t ccl_i_fill_pop(component_t *c) {
+    return fill_pop(NULL, c->heap, c->nheap--);
+}
+
 /* During filling `offset` holds the path's own clock until the path is settled. */
 static void settle(ccl_i_net_t *net, uint32_t path, uint32_t index, double level) {
     path_t *p = &net->paths[path];
@@ -158,14 +166,14 @@ static void fill_levels(ccl_i_net_t *net, component_t *c) {
     }
 }
 
-static component_t *begin(ccl_i_net_t *net) {
+component_t *ccl_i_fill_begin(ccl_i_net_t *net) {
     component_t *c = &net->component;
     c->nres = c->npaths = c->ncapped = c->nheap = 0;
     return c;
 }
 
 void ccl_i_net_fill(ccl_i_net_t *net) {
-    component_t *c = begin(net);
+    component_t *c = ccl_i_fill_begin(net);
     if (connect(net, c)) {
         clear(net, c);
         fill_levels(net, c);
@@ -245,7 +253,7 @@ static bool list_flows(ccl_i_net_t *net, component_t *c) {
 }
 
 void ccl_i_net_rebuild(ccl_i_net_t *net) {
-    component_t *c = begin(net);
+    component_t *c = ccl_i_fill_begin(net);
     for (uint32_t i = 0; i < net->nused; i++)
         ccl_i_net_touch(net, net->used[i]);
     change_flows(net);

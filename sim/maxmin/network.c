@@ -287,6 +287,12 @@ bool ccl_i_net_solve(ccl_i_net_t *net, double now_s) {
     net->now = now_s;
     net->touch_epoch++;
     net->ntouched = net->nseeds = 0;
+    if (net->wide) {
+        net->active_flows -= net->nended;
+        ccl_i_net_wide_solve(net);
+        finish(net);
+        return !net->nomem;
+    }
     uint64_t changes = (uint64_t)net->nstarted + net->nended;
     bool filling = net->force >= 2 || (net->force == 0 && changes * 8 > net->active_paths);
     if (net->force == 3 ||

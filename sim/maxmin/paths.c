@@ -192,6 +192,7 @@ void ccl_i_net_destroy(ccl_i_net_t *net) {
     free(net->component.capped);
     free(net->component.heap);
     free(net->shares);
+    ccl_i_net_wide_destroy(net->wide);
     free(net);
 }
 
@@ -472,7 +473,7 @@ bool ccl_i_net_freeze(ccl_i_net_t *net) {
         !net->cap || !net->fastest || !net->limit || !net->bins || !net->full || !net->dirty ||
         !net->lazy || !net->all)
         return false;
-    if (!ccl_i_net_buckets_create(net))
+    if (!ccl_i_net_buckets_create(net) || (net->force == 0 && !ccl_i_net_wide_create(net)))
         return false;
     memset(net->bottle, 0xff, net->npaths * sizeof(*net->bottle));
     for (uint32_t i = 0; i <= net->nres; i++) {

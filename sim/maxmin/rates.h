@@ -197,6 +197,7 @@ struct ccl_i_net {
     share_t *shares; /* of the paths through an overloaded resource */
     size_t cshares;
     component_t component; /* kept for its memory */
+    struct ccl_i_wide *wide; /* wide.c; NULL: no bundles */
     uint32_t epoch, touch_epoch;
     uint64_t rate_changes, visits;
     uint64_t scans, scanned; /* passes over a resource's paths, and paths, since bounds were set */
@@ -249,6 +250,18 @@ void ccl_i_net_fill(ccl_i_net_t *net);
 /** Takes what started and ended, makes the lists of all resources again and fills: for instants in
     which most flows change. */
 void ccl_i_net_rebuild(ccl_i_net_t *net);
+/** An empty component. */
+component_t *ccl_i_fill_begin(ccl_i_net_t *net);
+/** What may be full next, by level; there is room. */
+void ccl_i_fill_push(component_t *c, keyed_t item);
+keyed_t ccl_i_fill_pop(component_t *c);
+
+/* wide.c */
+/** After the last path: net->wide where many paths load many resources alike. False: no memory. */
+bool ccl_i_net_wide_create(ccl_i_net_t *net);
+void ccl_i_net_wide_destroy(struct ccl_i_wide *wide);
+/** Takes what started and ended, and fills, with net->wide; nothing else solves such a network. */
+void ccl_i_net_wide_solve(ccl_i_net_t *net);
 
 static inline uint64_t ccl_i_net_bits(double x) {
     uint64_t bits;
