@@ -48,7 +48,7 @@ struct ccl_i_wide {
     user_t *list;     /* [parts of active paths] */
     size_t clist;
     uint32_t *active; /* [npaths] */
-    uint32_t nactive;
+    uint32_t nactive, nleft; /* nleft: not settled yet */
     uint32_t *caps; /* [ncaps] cap classes, the lowest first */
     uint32_t ncaps;
     uint32_t *passed, pass; /* [npaths] the last full resource that it does not load */
@@ -264,7 +264,7 @@ static void change_flows(ccl_i_net_t *net, struct ccl_i_wide *w) {
         if (!ccl_i_path_push(net, p, (flow_t){p->offset + s.bytes, s.user}))
             net->nomem = true;
     }
-    w->nactive = net->active_paths = n;
+    w->nactive = w->nleft = net->active_paths = n;
     net->visits += n;
 }
 
@@ -335,6 +335,7 @@ static void settle(ccl_i_net_t *net, struct ccl_i_wide *w, uint32_t path, uint32
                    double level) {
     path_t *p = &net->paths[path];
     p->mark = 0;
+    w->nleft--;
     for (uint32_t k = w->first[path]; k < w->first[path + 1]; k++) {
         sum_t *sum = &w->sums[w->parts[k].at];
         double weight = (double)w->parts[k].weight * p->count;
@@ -391,7 +392,7 @@ static void settle_capped(ccl_i_net_t *net, struct ccl_i_wide *w, uint32_t *next
 
 static void fill(ccl_i_net_t *net, struct ccl_i_wide *w, component_t *c) {
     uint32_t next = 0;
-    while (!net->nomem && c->nheap > 0) {
+    while (!net->nomem && c->nheap > 0 && w->nleft > 0) {
         settle_capped(net, w, &next, c->heap[0].key);
         keyed_t top = ccl_i_fill_pop(c);
         double weight = weight_left(w, top.id);
