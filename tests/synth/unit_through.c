@@ -197,9 +197,10 @@ START_TEST(test_own_way) {
 END_TEST
 
 /* Runs and events of a synthesizer, the same on three threads and one. */
-static ccl_work_t work_of(const char *name, const char *spec, double size, bool *through) {
+static ccl_work_t work_of(const char *name, const char *spec, ccl_collective_kind_t kind,
+                          double size, bool *through) {
     ccl_topology_t *topo = topology(spec);
-    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_work_t work = {0};
     ccl_origin_t origin = "";
@@ -236,11 +237,22 @@ static const struct {
 
 START_TEST(test_alone) {
     bool through;
-    ccl_work_t work = work_of(alone[_i].name, alone[_i].spec, 268435456.0, &through);
+    ccl_work_t work = work_of(alone[_i].name, alone[_i].spec, CCL_ALLREDUCE, 268435456.0, &through);
     ck_assert(through);
     ck_assert_msg(work.events <= alone[_i].events && work.runs <= alone[_i].runs,
                   "%s: %llu events, %llu runs", alone[_i].name, (unsigned long long)work.events,
                   (unsigned long long)work.runs);
+}
+END_TEST
+
+/* The schedule without switches is not asked under protocols by whose bytes its busiest link takes
+   longer than those through switches. At most 3 % above what there are. */
+START_TEST(test_protocols) {
+    bool through;
+    ccl_work_t work = work_of("greedy", "dgx-b300*2", CCL_ALLGATHER, 0x1p30, &through);
+    ck_assert(through);
+    ck_assert_msg(work.events <= 2130000 && work.runs <= 22, "%llu events, %llu runs",
+                  (unsigned long long)work.events, (unsigned long long)work.runs);
 }
 END_TEST
 
@@ -252,6 +264,8 @@ int main(void) {
     tcase_add_loop_test(tcase, test_faster, 0, SANITIZED ? 2 : 4);
     tcase_add_loop_test(tcase, test_alone, 0, SANITIZED ? 2 : (int)CCL_ARRAY_LEN(alone));
     tcase_add_loop_test(tcase, test_pipelines, 0, 2);
+    if (!SANITIZED)
+        tcase_add_test(tcase, test_protocols);
     TCase *own = tcase_create("own");
     tcase_set_timeout(own, 0);
     tcase_add_loop_test(own, test_own_way, 0, nightly() ? 2 : 1);
