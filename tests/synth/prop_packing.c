@@ -359,22 +359,40 @@ START_TEST(fine_pieces_where_they_cost_nothing) {
 }
 END_TEST
 
+static void check_origin(ccl_topology_t *topo, double size_bytes, const char *origin) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *schedule = NULL;
+    options.size_bytes = size_bytes;
+    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err),
+                     CCL_OK);
+    ck_assert_msg(strstr(schedule->origin, origin) != NULL, "%s", schedule->origin);
+    ccl_schedule_destroy(schedule);
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+
 /* With transports one tree of each root takes more pieces, and less time here than deeper trees of
    all. */
 START_TEST(fewest_trees_where_pieces_cost) {
     ccl_error_t err = CCL_ERROR_INIT;
     ccl_topology_t *topo = random_cluster(7, 5, 8, 16, &err); /* a grid of 2 x 2 x 4 */
     ck_assert_msg(topo != NULL, "%s", err.text);
-    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *schedule = NULL;
-    options.size_bytes = 0x1p24;
-    ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err),
-                     CCL_OK);
-    ck_assert_msg(strstr(schedule->origin, "16 trees by swaps") != NULL, "%s", schedule->origin);
-    ccl_schedule_destroy(schedule);
-    ccl_collective_destroy(want);
-    ccl_topology_destroy(topo);
+    check_origin(topo, 0x1p24, "16 trees by swaps");
+}
+END_TEST
+
+/* Not where switches multicast and add: with these trees they would take 4.41 ms, not 3.62. */
+START_TEST(rails_where_switches_add) {
+    ccl_error_t err = CCL_ERROR_INIT;
+    ccl_topology_t *plain = topology("dgx-h100*2"), *topo = NULL;
+    ccl_profile_t *profile = NULL;
+    ck_assert_int_eq(ccl_profile_for(plain, &profile, &err), CCL_OK);
+    ck_assert_int_eq(ccl_profile_apply(NULL, profile, plain, &topo, &err), CCL_OK);
+    check_origin(topo, 0x1p30, "along rails");
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(plain);
 }
 END_TEST
 
@@ -438,6 +456,8 @@ int main(void) {
     tcase_add_test(tc, chunks);
     tcase_add_test(tc, fine_pieces_where_they_cost_nothing);
     tcase_add_test(tc, fewest_trees_where_pieces_cost);
+    if (!SANITIZED)
+        tcase_add_test(tc, rails_where_switches_add);
     tcase_add_test(tc, many_micro_batches_come_near_the_bound);
     tcase_add_test(tc, few_connections_where_sharing_loses);
     tcase_add_test(tc, refusals);
