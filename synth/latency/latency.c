@@ -422,7 +422,8 @@ static ccl_status_t race_plans(family_t *f, ccl_i_race_t *race, ccl_error_t *err
         form.planned = true;
         form.channels = 1;
         form.parts = 1u << k;
-        add_form(f, form);
+        if (!(o->hope_s > 0) || f->plans->levels[k].time_s < CCL_I_SYNTH_CARE * o->hope_s)
+            add_form(f, form);
     }
     f->limit_s = race->best.schedule ? race->best.time_s : f->limit_s;
     return ccl_i_race_run(race, f->n, err);

@@ -523,20 +523,19 @@ static ccl_status_t repeat_trees(ccl_i_packing_t *p, ccl_i_pack_forest_t *f, uin
     return CCL_OK;
 }
 
-bool ccl_i_pack_in_switches(const ccl_topology_t *topo) {
+/* One server's switch that copies or adds up: data that leave once need no shares. */
+static bool in_switch(const ccl_i_cluster_t *c) {
     bool any = false;
-    for (uint32_t d = 0; d < topo->ndevices; d++)
-        any = any || topo->devices[d].multicast || topo->devices[d].reduce;
-    return any;
+    for (uint32_t d = 0; d < c->topo->ndevices; d++)
+        any = any || c->topo->devices[d].multicast || c->topo->devices[d].reduce;
+    return any && c->nservers == 1;
 }
 
 ccl_status_t ccl_i_pack_shares(const ccl_i_packing_t *p, double tree_Bps, uint32_t *times_out,
                                ccl_error_t *err) {
     double least_Bps = INFINITY;
     *times_out = 1;
-    /* One server's switch that copies or adds up: data that leave once need no shares. */
-    if (p->few_connections ||
-        (p->cluster->nservers == 1 && ccl_i_pack_in_switches(p->cluster->topo)))
+    if (p->few_connections || in_switch(p->cluster))
         return CCL_OK;
     CCL_TRY(slowest_Bps(p, &least_Bps, err));
     uint32_t times = (uint32_t)fmin(MOST_SHARES, ceil(0.95 * tree_Bps / least_Bps));

@@ -447,7 +447,7 @@ static ccl_status_t run_shared(packing_t *p, const ccl_synth_options_t *options,
 /*
  * An AllReduce along one tree of each root: they may load links more, but take the fewest
  * primitives, so more pieces. Where the trees that there are leave that to gain, and pieces cost.
- * What goes through switches afterwards keeps its trees: rails, of which that makes more.
+ * Not over servers of several GPUs, where rails are the better base of what goes through switches.
  */
 static ccl_status_t run_fewest(packing_t *p, const ccl_synth_options_t *options,
                                ccl_schedule_t **out, double *time_s, ccl_error_t *err) {
@@ -457,7 +457,7 @@ static ccl_status_t run_fewest(packing_t *p, const ccl_synth_options_t *options,
     double bound_s = 0, busiest_s = 0, least_s = 0, made_s = INFINITY;
     if (p->want->kind != CCL_ALLREDUCE || p->c->topo->ntransports == 0 || p->total <= p->n ||
         !(options->size_bytes >= FEWEST_BYTES) || options->chunks || options->part ||
-        (!options->plain && ccl_i_pack_in_switches(p->cluster->topo)) ||
+        (p->cluster->nservers > 1 && p->cluster->nservers < p->n) ||
         *time_s <= FEWEST_GAP * ccl_i_pack_seconds(p) * options->size_bytes)
         return CCL_OK;
     CCL_TRY(ccl_i_pack_bound_seconds(p, &bound_s, err));

@@ -383,8 +383,6 @@ uint32_t ccl_i_pack_fewest_sms(const ccl_topology_t *topo);
 /** Has the link a contention slope, and is a thread block fast enough that two already lose by it?
  */
 bool ccl_i_pack_loses(const ccl_topology_t *topo, uint32_t link);
-/** Does some switch copy or add up? */
-bool ccl_i_pack_in_switches(const ccl_topology_t *topo);
 /** What a connection's thread blocks move: bytes of a sum also pass the receiver's reduction. */
 ccl_status_t ccl_i_pack_connection_Bps(ccl_i_cluster_t *cluster, uint32_t src, uint32_t dst,
                                        uint32_t channel, bool sum, double *out, ccl_error_t *err);

@@ -81,29 +81,25 @@ static ccl_status_t least_time(const contest_t *c, const ccl_schedule_t *s, doub
 
 /*
  * Whether the schedule as it is runs in less. Its own way of lowering may take long, so it is asked
- * only under protocols with which the busiest link takes less, and of a large message not where a
- * block per connection is no faster than under a protocol that its own way was of no use with. Of
- * small ones latencies decide: there its own way may gain more under one protocol than another.
+ * only under protocols with which the busiest link takes less.
  */
 static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
                                 const ccl_schedule_t *schedule, double time_s, bool *out,
                                 ccl_error_t *err) {
     const ccl_way_t simple = ccl_way_choose(NULL, (ccl_way_t){0}, 0);
     const ccl_way_t way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
-    double least_s, took_s, lost_s = INFINITY;
+    double least_s, took_s;
     *out = false;
     CCL_TRY(least_time(c, schedule, &least_s, err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS && !*out; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         if (!can_decide(c, k) || least_s * ccl_model_wire(c->topo, proto) >= time_s)
             continue;
-        double most_s = fmin(fmin(care(c) * time_s, c->hope_s), lost_s);
-        CCL_TRY(time_plain(c, schedule, simple, proto, most_s, &took_s, err));
+        CCL_TRY(time_plain(c, schedule, simple, proto, fmin(care(c) * time_s, c->hope_s), &took_s,
+                           err));
         *out = took_s <= time_s;
         if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
             continue;
-        if (c->size_bytes > CCL_LINES_BYTES)
-            lost_s = fmin(lost_s, took_s);
         CCL_TRY(time_plain(c, schedule, way, proto, time_s, &took_s, err));
         *out = took_s <= time_s;
     }
