@@ -155,4 +155,28 @@ static inline double bench_peak_mb(void) {
     getrusage(RUSAGE_SELF, &use);
     return use.ru_maxrss / 1024.0;
 }
+
+/** Wall times of runs of one program. */
+typedef struct bench_runs {
+    double first_s, best_s;
+    ccl_sim_result_t *last; /* the caller destroys it */
+} bench_runs_t;
+
+/** Simulate a program at least once. */
+static inline ccl_status_t bench_runs(const ccl_topology_t *topo, ccl_routes_t *routes,
+                                      const ccl_program_t *program,
+                                      const ccl_sim_options_t *options, int repeats,
+                                      bench_runs_t *out, ccl_error_t *err) {
+    *out = (bench_runs_t){0};
+    for (int i = 0; i == 0 || i < repeats; i++) {
+        ccl_sim_result_destroy(out->last);
+        out->last = NULL;
+        double t = ccl_now_s();
+        CCL_TRY(ccl_sim_program(NULL, topo, routes, program, options, &out->last, err));
+        t = ccl_now_s() - t;
+        out->first_s = i == 0 ? t : out->first_s;
+        out->best_s = i == 0 || t < out->best_s ? t : out->best_s;
+    }
+    return CCL_OK;
+}
 #endif

@@ -532,8 +532,6 @@ uint32_t ccl_i_contenders(const ccl_topology_t *topo, const char *const *with, u
 
 /* ---------------------------------------------------------------- subject.c */
 
-/** "nccl" or "rccl": what stock software runs, not a synthesizer. */
-bool ccl_i_is_stock(const char *name);
 /** The run that a command is about. */
 typedef struct ccl_i_subject {
     const char *input;         /**< the file; NULL: --with made it */

@@ -59,7 +59,7 @@ ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl
     for (uint32_t i = 0; i < nwith; i++) {
         const char *near;
 
-        if (ccl_synth_find(with[i]) || ccl_i_is_stock(with[i]))
+        if (ccl_synth_find(with[i]) || ccl_nccl_stock(with[i]))
             continue;
         near = ccl_nearest(with[i], names);
         if (near)
@@ -75,7 +75,7 @@ ccl_status_t ccl_i_contenders_check(const char *const *with, uint32_t nwith, ccl
 static ccl_contender_t named(const ccl_topology_t *topo, const char *name) {
     const char *library = name;
 
-    if (!ccl_i_is_stock(name))
+    if (!ccl_nccl_stock(name))
         return (ccl_contender_t){.name = name};
     (void)ccl_nccl_library(topo, &library, NULL); /* the result says why not */
     return (ccl_contender_t){.name = library, .library = true};
@@ -102,9 +102,9 @@ uint32_t ccl_i_contenders(const ccl_topology_t *topo, const char *const *with, u
     bool stock = false; /* nccl and rccl are one contender, whichever runs here */
 
     for (uint32_t i = 0; i < nwith; i++) {
-        if (stock && ccl_i_is_stock(with[i]))
+        if (stock && ccl_nccl_stock(with[i]))
             continue;
-        stock |= ccl_i_is_stock(with[i]);
+        stock |= ccl_nccl_stock(with[i]);
         out[n++] = named(topo, with[i]);
     }
     if (nwith > 0)

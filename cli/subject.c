@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-bool ccl_i_is_stock(const char *name) {
-    return name && (strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0);
-}
-
 /* ---------------------------------------------------------------- stock NCCL */
 
 static ccl_status_t from_stock(ccl_i_cli_t *cli, const ccl_topology_t *machine, ccl_i_subject_t *s,
@@ -139,7 +135,7 @@ static ccl_status_t lower_and_prove(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_er
 ccl_status_t ccl_i_subject_open(ccl_i_cli_t *cli, const char *file, const ccl_topology_t *machine,
                                 const ccl_topology_t *topo, ccl_i_subject_t *s, ccl_error_t *err) {
     const ccl_i_args_t *args = &cli->args;
-    bool stock = !file && ccl_i_is_stock(args->with);
+    bool stock = !file && ccl_nccl_stock(args->with);
 
     if ((file != NULL) == (args->with != NULL))
         return ccl_fail(err, CCL_ERR_USAGE,

@@ -133,10 +133,6 @@ static ccl_status_t join(const ccl_topology_t *topo, const ccl_i_rank_groups_t *
     return CCL_OK;
 }
 
-bool ccl_i_groups_stock(const char *name) {
-    return strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0;
-}
-
 typedef struct ask {
     const ccl_ctx_t *ctx;
     const ccl_topology_t *topo;
@@ -284,7 +280,7 @@ ccl_status_t ccl_i_groups_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         return CCL_OK;
     }
     for (uint32_t w = 0; w < nwith; w++)
-        stock |= ccl_i_groups_stock(ask->with[w]);
+        stock |= ccl_nccl_stock(ask->with[w]);
     a.parts = calloc(groups->n, sizeof(ccl_topology_t *));
     a.machines = calloc(groups->n, sizeof(ccl_topology_t *));
     a.time_s = calloc(nwith, sizeof *a.time_s);

@@ -13,9 +13,6 @@ typedef struct ccl_i_rank_groups {
     const uint32_t *ranks; /* [n][nranks], ascending in a group */
 } ccl_i_rank_groups_t;
 
-/** "nccl" or "rccl": what stock software runs, not a synthesizer. */
-bool ccl_i_groups_stock(const char *name);
-
 /** A collective, and the synthesizers or stock software that may do it. */
 typedef struct ccl_i_groups_ask {
     ccl_collective_kind_t kind;

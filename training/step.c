@@ -1,5 +1,6 @@
 /* What a step takes: compute in proportion to micro-batches, and what collectives add to it. */
 #include "training/groups.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -539,7 +540,7 @@ ccl_status_t ccl_training_estimate(const ccl_ctx_t *ctx, const ccl_topology_t *t
                     .nwith = options->nwith ? options->nwith : CCL_ARRAY_LEN(usual)};
     ccl_status_t status;
     for (uint32_t w = 0; w < e.nwith; w++) {
-        if (!ccl_synth_find(e.with[w]) && !ccl_i_groups_stock(e.with[w]))
+        if (!ccl_synth_find(e.with[w]) && !ccl_nccl_stock(e.with[w]))
             return ccl_fail(err, CCL_ERR_INPUT,
                             "unknown synthesizer \"%.60s\" (ccllab algos lists them)", e.with[w]);
     }

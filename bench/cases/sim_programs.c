@@ -36,28 +36,19 @@ int main(int argc, char **argv) {
     double t1 = ccl_now_s();
     if (ccl_lower(NULL, schedule, &lower, &program, &err) != CCL_OK)
         return fail(&err);
-    double t2 = ccl_now_s(), best_s = 1e9, first_s = 0, before_mb = bench_peak_mb();
+    double t2 = ccl_now_s(), before_mb = bench_peak_mb();
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     options.size_bytes = 1048576.0 * n;
     options.batches = 1;
     options.no_fold = argc < 5;
-    for (int i = 0; i < repeats; i++) {
-        ccl_sim_result_t *r = NULL;
-        double t = ccl_now_s();
-        if (ccl_sim_program(NULL, topo, routes, program, &options, &r, &err) != CCL_OK)
-            return fail(&err);
-        t = ccl_now_s() - t;
-        best_s = t < best_s ? t : best_s;
-        first_s = i == 0 ? t : first_s;
-        if (i + 1 == repeats)
-            printf("%-6s %4u blocks %7u transfers %8llu  time %.4f us  synth+verify %.3f s lower "
-                   "%.3f s  "
-                   "first run %.4f s, best of %d %.4f s (%.0f transfers/s)  peak %.0f MB (%.0f "
-                   "before)\n",
-                   argv[1], n, program->ntbs, (unsigned long long)r->transfers, r->time_s * 1e6,
-                   t1 - t0, t2 - t1, first_s, repeats, best_s, (double)r->transfers / best_s,
-                   bench_peak_mb(), before_mb);
-        ccl_sim_result_destroy(r);
-    }
+    bench_runs_t runs;
+    if (bench_runs(topo, routes, program, &options, repeats, &runs, &err) != CCL_OK)
+        return fail(&err);
+    printf("%-6s %4u blocks %7u transfers %8llu  time %.4f us  synth+verify %.3f s lower %.3f s  "
+           "first run %.4f s, best of %d %.4f s (%.0f transfers/s)  peak %.0f MB (%.0f before)\n",
+           argv[1], n, program->ntbs, (unsigned long long)runs.last->transfers,
+           runs.last->time_s * 1e6, t1 - t0, t2 - t1, runs.first_s, repeats, runs.best_s,
+           (double)runs.last->transfers / runs.best_s, bench_peak_mb(), before_mb);
+    ccl_sim_result_destroy(runs.last);
     return 0;
 }

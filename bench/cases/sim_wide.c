@@ -37,20 +37,14 @@ int main(int argc, char **argv) {
         return fail(&err);
     ccl_sim_options_t options = CCL_SIM_OPTIONS_INIT;
     options.size_bytes = size_bytes;
-    double best_s = 1e9;
-    for (int i = 0; i < repeats; i++) {
-        ccl_sim_result_t *r = NULL;
-        double t = ccl_now_s();
-        if (ccl_sim_program(NULL, topo, routes, program, &options, &r, &err) != CCL_OK)
-            return fail(&err);
-        t = ccl_now_s() - t;
-        best_s = t < best_s ? t : best_s;
-        if (i + 1 == repeats)
-            printf("%s on %s: time %.4f us  batches %u  events %llu  rate changes %llu  best of %d "
-                   "%.4f s  peak %.0f MB\n",
-                   name, cluster, r->time_s * 1e6, r->batches, (unsigned long long)r->events,
-                   (unsigned long long)r->rate_changes, repeats, best_s, bench_peak_mb());
-        ccl_sim_result_destroy(r);
-    }
+    bench_runs_t runs;
+    if (bench_runs(topo, routes, program, &options, repeats, &runs, &err) != CCL_OK)
+        return fail(&err);
+    printf("%s on %s: time %.4f us  batches %u  events %llu  rate changes %llu  best of %d "
+           "%.4f s  peak %.0f MB\n",
+           name, cluster, runs.last->time_s * 1e6, runs.last->batches,
+           (unsigned long long)runs.last->events, (unsigned long long)runs.last->rate_changes,
+           repeats, runs.best_s, bench_peak_mb());
+    ccl_sim_result_destroy(runs.last);
     return 0;
 }

@@ -307,7 +307,7 @@ static ccl_status_t run(ccl_i_cli_t *cli, ccl_error_t *err) {
             status = ccl_fail_nomem(err);
         else if (cli->args.explain)
             status = explain(cli, topo, routes, want, &job.options, err);
-        else if (ccl_i_is_stock(cli->args.with))
+        else if (ccl_nccl_stock(cli->args.with))
             status = make_stock(cli, machine, topo, &job, err);
         else
             status = make_robust(cli, topo, routes, want, &job, err);

@@ -2,6 +2,7 @@
 #include "report/html/page_curves.h"
 #include "report/html/page_spread.h"
 #include "base/json.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,7 +72,7 @@ static void gain_text(const json_t *size, const json_t *winner, char *out, size_
     double gap = ccl_i_page_number(winner, "gap");
     size_t n = 0;
 
-    if (strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0)
+    if (ccl_nccl_stock(name))
         n = (size_t)snprintf(out, out_len, ": stock software's own choice, which nothing beats");
     else if (isfinite(speedup) && fabs(speedup - 1) < 0.005)
         n = (size_t)snprintf(out, out_len, ": as fast as %s's choice (%s)",

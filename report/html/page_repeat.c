@@ -1,5 +1,6 @@
 /* Command lines that repeat what a page shows. */
 #include "report/html/page.h"
+#include "validate/nccl/nccl.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static bool made(const char *input, char *name, size_t len) {
     const char *end = strstr(input, " (");
 
     snprintf(name, len, "%.*s", end ? (int)(end - input) : (int)strlen(input), input);
-    return ccl_synth_find(name) || strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0;
+    return ccl_synth_find(name) || ccl_nccl_stock(name);
 }
 
 ccl_status_t ccl_i_page_repeat_compare(const ccl_json_doc_t *doc, ccl_text_t *out,

@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "tests/base/main.h"
+#include "validate/nccl/nccl.h"
 
 typedef void (*each_fn)(const ccl_option_t *table, const ccl_option_t *o);
 
@@ -394,7 +395,7 @@ static const ccl_i_command_t *check_example(const char *line) {
          with = strchr(with, ',') ? strchr(with, ',') + 1 : NULL) {
         char name[40];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(with, ","), with);
-        ck_assert_msg(ccl_i_is_stock(name) || ccl_synth_find(name), "%s: no %s", line, name);
+        ck_assert_msg(ccl_nccl_stock(name) || ccl_synth_find(name), "%s: no %s", line, name);
     }
     for (const char *word = args.collective; word;) {
         char name[40];

@@ -58,6 +58,9 @@ typedef struct ccl_nccl_choice {
  * @retval CCL_UNSUPPORTED  GPUs of two vendors, or of another one: neither runs there.
  */
 ccl_status_t ccl_nccl_library(const ccl_topology_t *topo, const char **out, ccl_error_t *err);
+/** Is this the name of stock software, "nccl" or "rccl", not of a synthesizer? @param name may be
+ * NULL: no. */
+bool ccl_nccl_stock(const char *name);
 /**
  * Look at a cluster as NCCL does: of different GPUs and servers the oldest generation, the fewest
  * channels and the least bandwidth count, because all ranks take the same.

@@ -180,6 +180,10 @@ ccl_status_t ccl_nccl_library(const ccl_topology_t *topo, const char **out, ccl_
     return CCL_OK;
 }
 
+bool ccl_nccl_stock(const char *name) {
+    return name && (strcmp(name, "nccl") == 0 || strcmp(name, "rccl") == 0);
+}
+
 /* Of the server that has least of them: links to the network, and what they carry. */
 typedef struct network {
     double GBps, nic_GBps; /* all NICs of a server; one */
