@@ -61,24 +61,21 @@ offending() {
 }
 
 pages() { # files: their lines outside of code blocks
-    for page in "$@"; do
-        awk -v page="$page" '/^[ ]*```/ { on = !on; next } !on && !/^    / { gsub(/\t/, " "); print page ":" FNR "\t" $0 }' "$page"
-    done
+    awk 'FNR == 1 { on = 0 } /^[ ]*```/ { on = !on; next } !on && !/^    / { gsub(/\t/, " "); print FILENAME ":" FNR "\t" $0 }' "$@"
 }
 
 comments() { # C files: the lines of their comments
-    for file in "$@"; do
-        awk -v file="$file" '
-            { line = $0; text = ""
-              while (line != "") {
-                  if (!on) { at = index(line, "/*"); if (!at) break; line = substr(line, at + 2); on = 1 }
-                  end = index(line, "*/")
-                  if (!end) { text = text " " line; line = ""; break }
-                  text = text " " substr(line, 1, end - 1); line = substr(line, end + 2); on = 0
-              }
-              gsub(/\t/, " ", text)
-              if (text != "") print file ":" FNR "\t" text }' "$file"
-    done
+    awk '
+        FNR == 1 { on = 0 }
+        { line = $0; text = ""
+          while (line != "") {
+              if (!on) { at = index(line, "/*"); if (!at) break; line = substr(line, at + 2); on = 1 }
+              end = index(line, "*/")
+              if (!end) { text = text " " line; line = ""; break }
+              text = text " " substr(line, 1, end - 1); line = substr(line, end + 2); on = 0
+          }
+          gsub(/\t/, " ", text)
+          if (text != "") print FILENAME ":" FNR "\t" text }' "$@"
 }
 
 # The check itself: each rule is broken once in a page, once in a comment; what is allowed passes.

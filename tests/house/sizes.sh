@@ -73,10 +73,11 @@ END
 
 # What is too large below FOLDERS, one line "PATH<tab>what" each.
 too_large() {
-    find "$@" -type f \( -name '*.c' -o -name '*.h' \) | sort | while read -r file; do
-        lines=$(wc -l <"$file")
-        [ "$lines" -le "$most_lines" ] || printf '%s\t%s lines, %s are the most\n' "$file" "$lines" "$most_lines"
-    done
+    find "$@" -type f \( -name '*.c' -o -name '*.h' \) -exec awk -v most="$most_lines" '
+        FNR == 1 { report() }
+        { file = FILENAME; lines = FNR }
+        function report() { if (lines > most) print file "\t" lines " lines, " most " are the most" }
+        END { report() }' {} + | sort
     find "$@" -type f | sed 's,/[^/]*$,,' | sort | uniq -c | awk -v most="$most_files" '
         $1 > most { print $2 "\t" $1 " files, " most " are the most" }'
 }

@@ -8,14 +8,13 @@ modules=$(sed -n 's/^set(CCL_MODULES \(.*\))$/\1/p' CMakeLists.txt)
 bad=0
 say() { echo "$*"; bad=1; }
 
-for file in $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/null | sort); do
-    awk -v file="$file" '
-        /\t/ { print file ":" FNR ": tab"; n++ }
-        /[ \t]$/ { print file ":" FNR ": blank at the end of the line"; n++ }
-        length($0) > 110 { print file ":" FNR ": " length($0) " columns"; n++ }
-        /(^|[^A-Za-z])(TO[D]O|FIX[M]E|X[X]X)([^A-Za-z]|$)/ { print file ":" FNR ": unfinished work"; n++ }
-        END { exit n > 0 }' "$file" || bad=1
-done
+# shellcheck disable=SC2046,SC2086
+awk '
+    /\t/ { print FILENAME ":" FNR ": tab"; n++ }
+    /[ \t]$/ { print FILENAME ":" FNR ": blank at the end of the line"; n++ }
+    length($0) > 110 { print FILENAME ":" FNR ": " length($0) " columns"; n++ }
+    /(^|[^A-Za-z])(TO[D]O|FIX[M]E|X[X]X)([^A-Za-z]|$)/ { print FILENAME ":" FNR ": unfinished work"; n++ }
+    END { exit n > 0 }' $(find $modules cli tests fuzz bench examples -name '*.[ch]' 2>/dev/null | sort) || bad=1
 # A shell comment has a blank after its mark; without one it is a command that somebody switched off.
 off=$(find tests tools -type f \( -name '*.sh' -o -path 'tools/*' \) -exec grep -nE '^ *#[^ !]' {} + | grep -vE ':#(include .*)?$' || true)
 [ -z "$off" ] || say "switched off:
