@@ -221,16 +221,19 @@ static ccl_status_t add_chunk(planner_t *p, const ccl_collective_t *uncut, uint3
 
 /* Keys become steps 0, 1, 2 ...: time-reversed edges first, latest first, then the others. */
 static ccl_status_t number_steps(planner_t *p, ccl_error_t *err) {
-    uint32_t base = p->any_up ? p->max_up + 1 : 0, max_key = 0;
+    uint32_t base = p->any_up ? p->max_up + 1 : 0, min_key = UINT32_MAX, max_key = 0;
     for (size_t i = 0; i < p->ntransfers; i++) {
         ccl_transfer_t *t = &p->transfers[i];
         bool up = t->phase == 1;
         t->step = up ? p->max_up - t->step : base + t->step;
         t->phase = !up && p->any_up && p->coll->chunks[t->chunk].reduced;
+        min_key = t->step < min_key ? t->step : min_key;
         max_key = t->step > max_key ? t->step : max_key;
     }
-    /* A bit per key that occurs; a key's step is the number of bits before it. */
-    size_t nwords = max_key / 64 + (size_t)1;
+    if (p->ntransfers == 0)
+        return CCL_OK;
+    /* A bit per key that occurs, from the least; a key's step is the number of bits before it. */
+    size_t nwords = (max_key - min_key) / 64 + (size_t)1;
     uint64_t *bits = calloc(nwords, sizeof *bits);
     uint32_t *before = calloc(nwords, sizeof *before);
     if (!bits || !before) {
@@ -238,8 +241,10 @@ static ccl_status_t number_steps(planner_t *p, ccl_error_t *err) {
         free(before);
         return ccl_fail_nomem(err);
     }
-    for (size_t i = 0; i < p->ntransfers; i++)
-        bits[p->transfers[i].step / 64] |= (uint64_t)1 << (p->transfers[i].step % 64);
+    for (size_t i = 0; i < p->ntransfers; i++) {
+        uint32_t key = p->transfers[i].step -= min_key;
+        bits[key / 64] |= (uint64_t)1 << (key % 64);
+    }
     for (size_t w = 1; w < nwords; w++)
         before[w] = before[w - 1] + (uint32_t)__builtin_popcountll(bits[w - 1]);
     for (size_t i = 0; i < p->ntransfers; i++) {
