@@ -37,7 +37,10 @@ some() { # wanted among others, then words...
     local want=$1
     shift
     ask "$@"
-    case $offered in *"$want"*) ;; *) say "$*: offered $offered, without $want" ;; esac
+    each "$want" "$*"
+}
+each() { # wanted among what was offered last, what was asked
+    case $offered in *"$1"*) ;; *) say "$2: offered $offered, without $1" ;; esac
 }
 
 all '[simulate]' ccllab sim
@@ -79,8 +82,9 @@ all '[dgx-a100]' ccllab topology show --fail gpu:1 dgx-a
 while read -r -a command; do
     known=$("$ccllab" "${command[@]}" --help | sed -n 's/^  .\{0,3\} *\(--[a-z-]*\).*/\1/p')
     [ -n "$known" ] || say "${command[*]}: this test sees no options"
+    ask ccllab "${command[@]}" --
     for option in $known; do
-        some "[$option]" ccllab "${command[@]}" "$option"
+        each "[$option]" "${command[*]} --"
     done
     case " ${known//$'\n'/ } " in
     *' --table '*)
@@ -92,8 +96,9 @@ done <"$2/commands"
 # Values stand in the script, so none can be of another build: the library's clusters all.
 "$ccllab" topology list --csv --quiet | sed -n '2,$s/,.*//p' >"$2/clusters"
 [ -s "$2/clusters" ] || say "no clusters listed"
+ask ccllab topology show ''
 while read -r cluster; do
-    some "[$cluster]" ccllab topology show "$cluster"
+    each "[$cluster]" "topology show"
 done <"$2/clusters"
 exit $bad
 END

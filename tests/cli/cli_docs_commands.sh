@@ -29,9 +29,14 @@ lacks() { # which options of a command's help do not stand in these files?
     "$ccllab" $1 --help | sed -n 's/^  .\{0,3\} *--\([a-z-]*\).*/\1/p' | sort -u >"$dir/options"
     [ "$(wc -l <"$dir/options")" -ge 9 ] || say "$1 --help: this test sees too few options"
     shift
-    while read -r option <&4; do
-        cat "$@" | grep -qE -e "--$option([^a-z-]|\$)" || echo "--$option"
-    done 4<"$dir/options"
+    awk 'NR == FNR { option[++n] = $0; next }
+        { # every word behind two hyphens; a third one begins it anew
+            for (line = $0; match(line, /--[a-z-]+/); line = substr(line, RSTART + RLENGTH)) {
+                word = substr(line, RSTART + 2, RLENGTH - 2)
+                for (seen[word]; sub(/^-/, "", word);) seen[word]
+            }
+        }
+        END { for (i = 1; i <= n; i++) if (!(option[i] in seen)) print "--" option[i] }' "$dir/options" "$@"
 }
 while read -r command <&3; do
     grep -qF "| [\`$command\`](#${command%% *}) |" "$page" || say "no row of $command in the table of commands"
