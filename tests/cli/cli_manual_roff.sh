@@ -8,21 +8,25 @@ trap 'rm -rf "$dir"' EXIT
 bad=0
 tools=0
 
-check() { # page file
+told() { # what a formatter said
+    [ ! -s "$dir/told" ] || { cat "$dir/told"; bad=1; }
+}
+check() { # page files
+    if command -v mandoc >/dev/null 2>&1; then # pages have no date, so that equal tables give equal bytes
+        tools=1
+        mandoc -T lint -W warning "$@" 2>&1 | grep -v 'missing date' >"$dir/told" || true
+        told
+    fi
     if command -v groff >/dev/null 2>&1; then
         tools=1
-        groff -ww -man -Tutf8 -z "$1" 2>"$dir/told" || bad=1
-        [ ! -s "$dir/told" ] || { cat "$dir/told"; bad=1; }
+        groff -ww -man -Tutf8 -z "$@" 2>"$dir/told" || bad=1
+        told
+        set -- "$1" # what man does before groff is the same for each
     fi
     if command -v man >/dev/null 2>&1 && man --version 2>/dev/null | grep -q '^man '; then
         tools=1
-        man --warnings -E UTF-8 -l -Tutf8 -Z "$1" 2>"$dir/told" >/dev/null || bad=1
-        [ ! -s "$dir/told" ] || { cat "$dir/told"; bad=1; }
-    fi
-    if command -v mandoc >/dev/null 2>&1; then # pages have no date, so that equal tables give equal bytes
-        tools=1
-        mandoc -T lint -W warning "$1" 2>&1 | grep -v 'missing date' >"$dir/told" || true
-        [ ! -s "$dir/told" ] || { cat "$dir/told"; bad=1; }
+        man --warnings -E UTF-8 -l -Tutf8 -Z "$@" 2>"$dir/told" >/dev/null || bad=1
+        told
     fi
 }
 
@@ -34,11 +38,11 @@ while read -r command <&3; do
     page=$dir/ccllab-$(echo "$command" | tr ' ' '-').1
     # shellcheck disable=SC2086
     "$ccllab" help --man $command >"$page"
-    check "$page"
     # Only the requests that pages are made of.
     awk -v page="$page" '/^[.]/ && $1 !~ /^[.](TH|SH|TP|B|BR|PP|nf|fi|nh|\\")$/ { print page ": " $0; n++ }
         length($0) == 0 { print page ": empty line"; n++ } END { exit n > 0 }' "$page" || bad=1
 done 3<"$dir/commands"
+check "$dir"/ccllab-*.1
 # The check itself: a request that is none is told.
 printf '.TH X 1\n.SH NAME\nx \\- y\n.nosuchrequest\n' >"$dir/wrong.1"
 was=$bad bad=0

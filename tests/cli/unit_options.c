@@ -196,6 +196,40 @@ START_TEST(test_stands) {
 }
 END_TEST
 
+/* Each option that the help names is taken: a value may be missing or wrong, but it is known. */
+static uint32_t take_all(const ccl_i_command_t *command, const char *help) {
+    uint32_t count = 0;
+    for (const char *p = help; (p = strstr(p, "--")) != NULL; count++) {
+        ccl_i_args_t args;
+        ccl_error_t err = CCL_ERROR_INIT;
+        size_t len = 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz-");
+        char name[64];
+        ck_assert_uint_lt(len, sizeof name);
+        snprintf(name, sizeof name, "%.*s", (int)(len - 2), p + 2);
+        p += len;
+        ccl_status_t status = parse(command, name, NULL, &args, &err);
+        ck_assert_msg(status == CCL_OK || (!strstr(err.text, "unknown option") &&
+                                           !strstr(err.text, "does not belong")),
+                      "%s: help names --%s: %s", command->name, name, err.text);
+        ccl_i_args_fini(&args);
+    }
+    return count;
+}
+
+START_TEST(test_help) {
+    for (size_t c = 0; ccl_i_commands[c]; c++) {
+        ccl_text_t text = {0};
+        ccl_i_help_command(ccl_i_commands[c], &text);
+        char *options = strstr(text.data, "\noptions:\n");
+        ck_assert_msg(options && strstr(text.data, "\nexamples:\n"), "%s", text.data);
+        ck_assert_uint_ge(take_all(ccl_i_commands[c], options), 9);
+        for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
+            ck_assert_msg(strcspn(line, "\n") <= 80, "wide: %.100s", line);
+        ccl_text_fini(&text);
+    }
+}
+END_TEST
+
 /* Common options first, then each group under the names of its synthesizers. */
 START_TEST(test_groups) {
     ccl_text_t text = {0};
@@ -427,5 +461,5 @@ START_TEST(test_examples) {
 }
 END_TEST
 
-RUN_TESTS(test_taken, test_refused, test_stands, test_groups, test_sound, test_commands,
+RUN_TESTS(test_taken, test_refused, test_stands, test_help, test_groups, test_sound, test_commands,
           test_examples, test_exclusive, test_renamed)
