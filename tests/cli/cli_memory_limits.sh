@@ -31,8 +31,8 @@ least() { # within how many kilobytes, too few of them, enough of them, words: p
     done
     echo "$enough"
 }
-most=524288
-start=$(least 64 0 $most topology show heteccl-h20-4+8)
+start=$(least 64 0 524288 topology show heteccl-h20-4+8)
+most=$((start + 65536))
 
 lines() { grep -vc '^ccllab: warning: out of memory: ' "$dir/err" || true; }
 check() { # words: one run under a limit
@@ -67,6 +67,6 @@ attack() { # words
 }
 small='servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us fabric=rail'
 attack synth -t heteccl-h20-4+8 -c allreduce --with sketch -o "$dir/made.json"
-attack compare -t heteccl-h20-4+8 -c allgather --sizes 1M --with ring,sketch --notebook "$dir/n.db"
+attack compare -t "$small" -c allgather --sizes 1M --with ring,sketch --notebook "$dir/n.db"
 attack tune -t "$small" -c allreduce --sizes 1M -k with=ring,hm,sketch --budget 6runs --notebook "$dir/n.db"
 exit $bad
