@@ -856,7 +856,9 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     memset(out, 0, sizeof *out);
     out->link_bytes = calloc(topo->nlinks + 1, sizeof(double));
     out->tbs = calloc(p->ntbs + 1, sizeof *out->tbs);
-    s.conns = calloc(32 * p->nsteps + 1, sizeof *s.conns);
+    /* Of a step: a connection, and of a switch connection a FIFO of every member. */
+    size_t most = (p->ngroups ? p->coll->nranks + 2 : 2) * (size_t)p->nsteps + 1;
+    s.conns = calloc(most, sizeof *s.conns);
     s.blocks = calloc(p->ntbs + p->nsteps + 1, sizeof *s.blocks);
     s.step_send = calloc(p->nsteps + 1, sizeof *s.step_send);
     s.step_recv = calloc(p->nsteps + 1, sizeof *s.step_recv);
@@ -864,7 +866,7 @@ static inline void naive_program(const ccl_topology_t *topo, ccl_routes_t *route
     s.step_k = calloc(p->nsteps + 1, sizeof *s.step_k);
     s.step_bytes = calloc(p->nsteps + 1, sizeof *s.step_bytes);
     s.step_done_s = calloc((size_t)p->nsteps * batches + 1, sizeof *s.step_done_s);
-    s.flows = calloc(32 * p->nsteps + 1, sizeof *s.flows);
+    s.flows = calloc(most, sizeof *s.flows);
     s.room = calloc(naive_resources(topo) + 1, sizeof *s.room);
     s.weight = calloc(naive_resources(topo) + 1, sizeof *s.weight);
     for (size_t i = 0; i < (size_t)p->nsteps * batches; i++)
