@@ -88,7 +88,7 @@ START_TEST(test_scarce) {
     w.want = collective(rows[_i].kind, w.topo->nranks, 0);
     ck_assert_int_eq(make_with(&w, 0, &whole), CCL_OK);
     ck_assert_uint_eq(whole.dropped, 0);
-    for (size_t kilobytes = 64; SCARCE_MEMORY; kilobytes += kilobytes / 8) {
+    for (size_t kilobytes = 64; SCARCE_MEMORY; kilobytes += kilobytes / 4) {
         ck_assert_uint_lt(kilobytes, 1 << 21);
         if (make_with(&w, kilobytes << 10, &some) != CCL_OK) {
             none++;
