@@ -13,7 +13,13 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-enum { PROGRAMS = SANITIZED ? 4 : 12, NIGHTLY_PROGRAMS = 1000, TOGETHER = 25, CALLS = 3, MOST_BLOCKS = 48 };
+enum {
+    PROGRAMS = SANITIZED ? 4 : 12,
+    NIGHTLY_PROGRAMS = 1000,
+    TOGETHER = 25,
+    CALLS = 3,
+    MOST_BLOCKS = 48
+};
 enum { MANY_LANES = 32 }; /* most blocks that run with two threads each */
 
 /* As in standalonehost.h. */
