@@ -106,8 +106,8 @@ static void mix_block(run_key_t *key, const ccl_program_t *p, const ccl_tb_t *tb
 
 bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_program_t *program,
                    const ccl_sim_options_t *o, run_key_t *out) {
-    if (!ctx || !ctx->runs || ctx->runs->topo != topo || program->ngroups > 0 || !o->estimate ||
-        o->trace || o->path || o->no_skip || o->no_fold || o->cause || o->variation)
+    if (!ctx || !ctx->runs || ctx->runs->topo != topo || !o->estimate || o->trace || o->path ||
+        o->no_skip || o->no_fold || o->cause || o->variation)
         return false;
     *out = (run_key_t){1, 2};
     mix_pair(out, ccl_protocol_find(program->proto), program->algorithm_only);
@@ -116,6 +116,11 @@ bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_p
     mix_double(out, o->size_bytes);
     mix(out, o->batches);
     mix_double(out, o->batches ? 0 : program->piece_bytes);
+    for (uint32_t g = 0; g < program->ngroups; g++) {
+        mix(out, program->groups[g].n);
+        for (uint32_t i = 0; i < program->groups[g].n; i++)
+            mix(out, program->groups[g].ranks[i]);
+    }
     for (uint32_t t = 0; t < program->ntbs; t++)
         mix_block(out, program, &program->tbs[t]);
     return true;

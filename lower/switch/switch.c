@@ -48,8 +48,10 @@ static ccl_status_t lower_with(const ccl_i_switching_t *ops, const ccl_lower_opt
     return status;
 }
 
+/** @param below_s  what takes longer is of no use: INFINITY then, as where it does not finish. */
 static ccl_status_t time_of(const ccl_ctx_t *ctx, const ccl_lower_options_t *options,
-                            const ccl_program_t *program, double *out, ccl_error_t *err) {
+                            const ccl_program_t *program, double below_s, double *out,
+                            ccl_error_t *err) {
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_sim_result_t *result = NULL;
     ccl_error_t why = CCL_ERROR_INIT;
@@ -57,6 +59,7 @@ static ccl_status_t time_of(const ccl_ctx_t *ctx, const ccl_lower_options_t *opt
     sim.size_bytes = options->size_bytes > 0 ? options->size_bytes : 256.0 * 1048576;
     sim.batches = options->batches;
     sim.estimate = true;
+    sim.give_up_s = below_s < INFINITY ? below_s : 0;
     ccl_status_t status =
         ccl_sim_program(ctx, options->topo, options->routes, program, &sim, &result, &why);
     if (status == CCL_OK)
@@ -99,9 +102,9 @@ ccl_status_t ccl_i_lower_switch(const ccl_ctx_t *ctx, const ccl_schedule_t *sche
             status = lower_with(&ops, options, ways[i], false, &made, err);
         bool fresh = made && (!best || !ccl_program_equal(made, best));
         if (status == CCL_OK && fresh && best)
-            status = time_of(ctx, options, best, &best_s, err);
+            status = time_of(ctx, options, best, INFINITY, &best_s, err);
         if (status == CCL_OK && fresh && best)
-            status = time_of(ctx, options, made, &time_s, err);
+            status = time_of(ctx, options, made, best_s, &time_s, err);
         if (status == CCL_OK && fresh && (!best || time_s < best_s)) {
             ccl_program_destroy(best);
             best = made;

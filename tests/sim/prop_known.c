@@ -75,6 +75,23 @@ static bool made(asked_t *a, const ccl_program_t *program, const ccl_sim_options
     return with;
 }
 
+/* With another rank in one of its groups a program is another one. */
+static void change_groups(const asked_t *a, const ccl_program_t *p, const ccl_sim_options_t *sim) {
+    for (uint32_t g = 0; g < p->ngroups; g++) {
+        ccl_peer_group_t groups[64];
+        uint32_t ranks[64];
+        ccl_program_t other = *p;
+        double known_s;
+        ck_assert(p->ngroups <= 64 && p->groups[g].n <= 64);
+        memcpy(groups, p->groups, p->ngroups * sizeof *groups);
+        memcpy(ranks, groups[g].ranks, groups[g].n * sizeof *ranks);
+        ranks[groups[g].n - 1] += 1;
+        groups[g].ranks = ranks;
+        other.groups = groups;
+        ck_assert(!ccl_sim_known(&a->ctx, a->topo, &other, sim, &known_s));
+    }
+}
+
 /* Each change of what is asked is another run, once. */
 static void changes(asked_t *a, ccl_program_t *p, const ccl_sim_options_t *sim) {
     static const char *const protocols[] = {"LL", "LL128"};
@@ -96,7 +113,7 @@ static void changes(asked_t *a, ccl_program_t *p, const ccl_sim_options_t *sim) 
         ck_assert(made(a, p, sim));
         p->steps[s] = was;
     }
-    for (uint32_t t = 0; t < p->ntbs && t < 2; t++) {
+    for (uint32_t t = 0; t < p->ntbs && t < 2 && p->ngroups == 0; t++) {
         p->tbs[t].channel += 7;
         bool unused;
         ccl_sim_result_destroy(ask(a, p, sim, true, &unused));
@@ -143,6 +160,7 @@ static void one_program(asked_t *a, ccl_program_t *p, ccl_sim_options_t sim) {
     double known_s = 0;
     ck_assert(ccl_sim_known(&a->ctx, a->topo, p, &sim, &known_s) && known_s == full->time_s);
     changes(a, p, &sim);
+    change_groups(a, p, &sim);
     sim.estimate = false; /* what is reported is run in full */
     ck_assert(made(a, p, &sim));
     sim.estimate = true;
@@ -198,18 +216,24 @@ START_TEST(test_kept_whole) {
 END_TEST
 
 START_TEST(test_known) {
-    uint32_t served = 0, simulated = 0;
-    for (uint32_t k = 0; k < 40; k++) {
+    uint32_t served = 0, simulated = 0, in_switches = 0;
+    for (uint32_t k = 0; k < 80; k++) {
         ccl_rng_t rng;
         ccl_rng_init(&rng, 5200 + k);
         uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        random_abilities = k >= 40;
         ccl_topology_t *topo = random_topology(&rng, n);
-        ccl_program_t *program = random_program(&rng, n, "Simple");
+        random_abilities = false;
         asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
+        random_switch_routes = k < 40 ? NULL : a.routes;
+        ccl_program_t *program = random_program(&rng, n, "Simple");
+        random_switch_routes = NULL;
         ccl_runs_t *runs = ccl_runs_create(topo);
         a.ctx.work = &a.work;
         a.ctx.runs = runs;
-        for (uint32_t g = 0; g < 3 && program->ngroups == 0; g++) {
+        for (uint32_t g = 0; g < 3; g++) {
+            if (program->ngroups > 0 && g != CCL_GRANULARITY_ALGORITHM)
+                continue; /* as is all that runs through switches */
             ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
             sim.size_bytes = 777777 * (1 + k % 5);
             sim.batches = 1 + ccl_rng_below(&rng, 60);
@@ -217,6 +241,7 @@ START_TEST(test_known) {
             sim.estimate = true;
             one_program(&a, program, sim);
         }
+        in_switches += program->ngroups > 0 ? a.served : 0;
         served += a.served;
         simulated += a.made;
         ccl_runs_destroy(runs);
@@ -226,6 +251,7 @@ START_TEST(test_known) {
     }
     ck_assert_uint_ge(served, 400);
     ck_assert_uint_ge(simulated, 400);
+    ck_assert_uint_ge(in_switches, 40);
 }
 END_TEST
 
