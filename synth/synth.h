@@ -192,6 +192,8 @@ typedef struct ccl_synth_options {
     double hope_s; /**< a schedule that takes longer, a block per connection in the order of steps
                         and with any protocol, is of no use: synthesizers return what they have as
                         soon as they see that, and do not look for the best; 0: any is of use */
+    double in_switch_bytes; /**< of a message through switches: the schedule is only of use as the
+                                 trees of that one; 0: as it is */
     double own[CCL_SYNTH_OWN]; /**< what added synthesizers declare: ccl_synth_own() */
 } ccl_synth_options_t;
 /** The defaults. */

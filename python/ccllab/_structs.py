@@ -303,7 +303,7 @@ SynthOptions = struct(
     "size size; double size_bytes; u32 channels, chunks; double time_limit_s; u32 restarts, steps, rounds; "
     "double epoch_s; bool uniform_roots; int compose; u32 effort; double tau_ref_s; bool ceiling, "
     "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c; "
-    "ccl_straggler_options_t straggler; ptr warm; double hope_s; double own[64]",
+    "ccl_straggler_options_t straggler; ptr warm; double hope_s, in_switch_bytes; double own[64]",
     init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions, "straggler": StragglerOptions},
 )
 

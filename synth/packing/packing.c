@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "synth/registry.h"
+#include "synth/switch/through.h"
 
 enum { MOST_PARTS = 64, MOST_RANKS = 1024 };
 /* Up to this size the other protocols count. */
@@ -405,6 +406,12 @@ ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options
             100 * (p->seconds / p->bound - 1),
             p->seconds > p->bound * (1 + 1e-9) ? "whole chunks and routes" : "exact");
     CCL_TRY(ccl_i_pack_run(p->ctx, p->cluster, &packed, options, out, time_out, err));
+    if (options->in_switch_bytes > 0) {
+        const ccl_i_asked_t asked = {
+            .ctx = p->ctx, .topo = p->c->topo, .routes = p->cluster->routes};
+        return ccl_i_through_look(&asked, *out, options->in_switch_bytes,
+                                  p->beat_s > 0 ? p->beat_s : INFINITY, time_out, err);
+    }
     if (isinf(*time_out))
         *time_out = ccl_i_pack_seconds(p) * options->size_bytes;
     else if (options->size_bytes <= SMALL_BYTES) {
@@ -516,8 +523,10 @@ static ccl_status_t run_best(packing_t *p, const ccl_synth_options_t *options, c
     for (uint32_t l = 0; l < p->c->topo->nlinks; l++)
         contended = contended || ccl_i_pack_loses(p->c->topo, l);
     if (!rooted && !contended && p->cluster->nservers > 1 && options->size_bytes > 0 &&
-        !options->chunks && !options->part)
+        (!options->chunks || options->in_switch_bytes > 0) && !options->part)
         status = ccl_i_pack_along_rails(p, options, &made, &time_s, &enough, err);
+    if (options->in_switch_bytes > 0 && time_s < INFINITY)
+        p->beat_s = time_s;
     if (status == CCL_OK && (!made || (!enough && !p->level && !quick)))
         status = run_anywhere(p, options, time_s, &made, err);
     if (status == CCL_OK)

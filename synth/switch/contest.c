@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---------------------------------------------------------------- is it faster */
 
@@ -265,6 +266,8 @@ static ccl_status_t best_through(const contest_t *c, const ccl_schedule_t *sched
         else if (best->schedule && has_many_ranks(c))
             break;
     }
+    if (has_many_ranks(c) && way.channels == 1) /* two take turns: one waits for latency */
+        way = (ccl_i_through_way_t){.channels = 2, .parts = (2 + used - 1) / used};
     if (best->schedule && status == CCL_OK)
         status = try_pieces(c, schedule, way, best, err);
     if (best->schedule && status == CCL_OK)
@@ -320,91 +323,140 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
 #define SMALL_BYTES 16384.0
 /* Channels of the first look. */
 #define LOOK_CHANNELS 4
+/** Ranks of a switch from which a race of plain schedules takes long. */
+#define LARGE_DOMAIN 32
 
-/* What leaves a rank by links like that to the next rank, the most of all ranks. */
-static double most_Bps(ccl_i_cluster_t *c) {
-    const ccl_topology_t *topo = c->topo;
-    const ccl_route_t *route = ccl_i_cluster_route(c, 0, 1, 0);
-    double most = 0;
-    for (uint32_t r = 0; route && r < c->nranks; r++) {
-        uint32_t d = topo->rank_device[r];
-        double sum = 0;
-        for (uint32_t i = topo->out_first[d]; i < topo->out_first[d + 1]; i++) {
-            const ccl_link_t *link = &topo->links[topo->out_links[i]];
-            sum += link->kind == topo->links[route->links[0]].kind ? link->bandwidth_Bps : 0;
-        }
-        most = fmax(most, sum);
-    }
-    return most;
-}
-
-/*
- * Without switches that add, all parts of a message take n - 1 hops until they are summed up and as
- * many until all ranks have the sum. Some rank sends an n-th of that. 0: nothing is known.
- */
+/* No schedule takes less on the cluster without what its switches copy and add. */
 static ccl_status_t least_plain(const ccl_i_asked_t *asked, double *out, ccl_error_t *err) {
-    ccl_i_cluster_t cluster;
-    double n = asked->topo->nranks;
-    *out = 0;
-    CCL_TRY(ccl_i_cluster_init(&cluster, asked->topo, asked->routes, err));
-    if (ccl_i_cluster_large_domain(&cluster))
-        *out = 2 * (n - 1) / n * asked->options->size_bytes / most_Bps(&cluster);
-    bool nomem = cluster.nomem;
-    ccl_i_cluster_fini(&cluster);
-    return nomem ? ccl_fail_nomem(err) : CCL_OK;
+    ccl_topology_t plain = *asked->topo;
+    ccl_device_t *devices = malloc((plain.ndevices + (size_t)1) * sizeof *devices);
+    ccl_bound_t bound;
+    if (!devices)
+        return ccl_fail_nomem(err);
+    memcpy(devices, plain.devices, plain.ndevices * sizeof *devices);
+    for (uint32_t d = 0; d < plain.ndevices; d++)
+        devices[d].multicast = devices[d].reduce = false;
+    plain.devices = devices;
+    ccl_status_t status = ccl_bound(asked->ctx, &plain, asked->want, NULL, &bound, err);
+    if (status == CCL_OK) {
+        *out = ccl_bound_time_s(&bound, asked->options->size_bytes);
+        ccl_bound_fini(&bound);
+    }
+    free(devices);
+    return status;
 }
 
-static bool joins_all(const ccl_topology_t *topo) {
-    uint32_t *ranks = calloc(topo->nranks + (size_t)1, sizeof *ranks);
-    for (uint32_t r = 0; ranks && r < topo->nranks; r++)
-        ranks[r] = r;
-    bool joins = ranks && ccl_topology_in_switch(topo, true, ranks, topo->nranks) &&
-                 ccl_topology_in_switch(topo, false, ranks, topo->nranks);
-    free(ranks);
-    return joins;
+/* Servers, where each is large and a switch joins all its GPUs; else 0. */
+static ccl_status_t large_domains(const ccl_i_asked_t *asked, uint32_t *out, ccl_error_t *err) {
+    ccl_i_cluster_t c;
+    CCL_TRY(ccl_i_cluster_init(&c, asked->topo, asked->routes, err));
+    *out = c.min_gpus >= LARGE_DOMAIN ? c.nservers : 0;
+    for (uint32_t v = 0; v<c.nservers && * out> 0; v++)
+        for (int adds = 0; adds < 2; adds++)
+            if (!ccl_topology_in_switch(asked->topo, adds == 1, c.ranks + c.first[v],
+                                        ccl_i_cluster_gpus(&c, v)))
+                *out = 0;
+    ccl_i_cluster_fini(&c);
+    return CCL_OK;
 }
 
-/* Whether stars through switches take less. */
-static ccl_status_t stars_take_less(const contest_t *c, const ccl_i_asked_t *asked, double than_s,
-                                    bool *out, ccl_error_t *err) {
-    const ccl_i_through_way_t look = {.channels = LOOK_CHANNELS, .parts = LOOK_CHANNELS};
-    ccl_schedule_t *stars = NULL;
-    through_t through;
-    *out = false;
-    CCL_TRY(ccl_synthesize(c->ctx, "direct", asked->topo, asked->routes, asked->want, NULL, &stars,
-                           err));
-    ccl_status_t status = make_through(c, stars, look, than_s, &through, err);
-    *out = status == CCL_OK && through.time_s < than_s;
+ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t *schedule,
+                                double size_bytes, double beat_s, double *time_out,
+                                ccl_error_t *err) {
+    const contest_t c = {asked->ctx, asked->topo, asked->routes, size_bytes, INFINITY};
+    through_t through = {NULL, INFINITY};
+    uint32_t used = 0;
+    CCL_TRY(count_used(&c, schedule, &used, err));
+    ccl_i_through_way_t look = {.channels = LOOK_CHANNELS};
+    look.parts = used > 0 ? (LOOK_CHANNELS + used - 1) / used : 1;
+    ccl_status_t status =
+        used > 0 ? make_through(&c, schedule, look, beat_s, &through, err) : CCL_OK;
+    *time_out = through.time_s;
     ccl_schedule_destroy(through.schedule);
+    return status;
+}
+
+/* Trees through switches as they are looked at first; *less_out: they take less. */
+static ccl_status_t takes_less(const ccl_i_asked_t *asked, const ccl_schedule_t *trees,
+                               double than_s, bool *less_out, ccl_error_t *err) {
+    double time_s;
+    CCL_TRY(ccl_i_through_look(asked, trees, asked->options->size_bytes, than_s, &time_s, err));
+    *less_out = time_s < than_s;
+    return CCL_OK;
+}
+
+/* Whether stars do, in one domain. */
+static ccl_status_t stars_take_less(const ccl_i_asked_t *asked, double than_s, bool *out,
+                                    ccl_error_t *err) {
+    ccl_schedule_t *stars = NULL;
+    CCL_TRY(ccl_synthesize(asked->ctx, "direct", asked->topo, asked->routes, asked->want, NULL,
+                           &stars, err));
+    ccl_status_t status = takes_less(asked, stars, than_s, out, err);
     ccl_schedule_destroy(stars);
     return status;
+}
+
+/* Whether anything through switches can take less than all others: in how many domains, or 0. */
+static ccl_status_t may_be_alone(const ccl_i_asked_t *asked, double *least_out, uint32_t *out,
+                                 ccl_error_t *err) {
+    ccl_bound_t bound;
+    bool less;
+    *out = 0;
+    if (asked->want->kind != CCL_ALLREDUCE || !(asked->options->size_bytes > SMALL_BYTES) ||
+        asked->options->chunks)
+        return CCL_OK;
+    CCL_TRY(large_domains(asked, out, err));
+    if (*out == 0)
+        return CCL_OK;
+    CCL_TRY(least_plain(asked, least_out, err));
+    CCL_TRY(ccl_bound(asked->ctx, asked->topo, asked->want, NULL, &bound, err));
+    less = ccl_bound_time_s(&bound, asked->options->size_bytes) < *least_out;
+    ccl_bound_fini(&bound);
+    if (less && *out == 1)
+        CCL_TRY(stars_take_less(asked, *least_out, &less, err));
+    *out = less ? *out : 0;
+    return CCL_OK;
+}
+
+/* Over several domains a composition is what `hm` is, a mesh in each and rails, as all are alike.
+ */
+static ccl_status_t trees_of(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked, bool several,
+                             ccl_schedule_t **out, ccl_error_t *err) {
+    if (several && ops->composable)
+        return ccl_synthesize(asked->ctx, "hm", asked->topo, asked->routes, asked->want,
+                              asked->options, out, err);
+    return ops->synthesize(asked->ctx, asked->topo, asked->routes, asked->want, asked->options, out,
+                           err);
 }
 
 ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
                                  ccl_schedule_t **out, ccl_error_t *err) {
     ccl_ctx_t quiet = asked->ctx ? *asked->ctx : (ccl_ctx_t)CCL_CTX_INIT;
     ccl_synth_options_t small = *asked->options;
+    ccl_i_asked_t of = *asked;
     const contest_t c = {&quiet, asked->topo, asked->routes, asked->options->size_bytes, INFINITY};
     ccl_schedule_t *trees = NULL;
-    through_t best;
-    double least_s;
-    bool less = false;
+    through_t best = {NULL, INFINITY};
+    double least_s = 0;
+    uint32_t ndomains = 0;
+    bool less = true;
     *out = NULL;
-    if (asked->want->kind != CCL_ALLREDUCE || !(c.size_bytes > SMALL_BYTES) || small.chunks ||
-        !joins_all(asked->topo))
-        return CCL_OK;
     quiet.progress = NULL;
     quiet.log = NULL;
-    CCL_TRY(least_plain(asked, &least_s, err));
-    if (least_s > 0)
-        CCL_TRY(stars_take_less(&c, asked, least_s, &less, err));
-    if (!less)
+    of.ctx = &quiet;
+    CCL_TRY(may_be_alone(&of, &least_s, &ndomains, err));
+    if (ndomains == 0)
         return CCL_OK;
     small.size_bytes = SMALL_BYTES;
     small.chunks = 1;
-    CCL_TRY(
-        ops->synthesize(asked->ctx, asked->topo, asked->routes, asked->want, &small, &trees, err));
-    ccl_status_t status = best_through(&c, trees, &best, err);
+    small.in_switch_bytes = ndomains > 1 ? asked->options->size_bytes : 0;
+    const ccl_i_asked_t for_trees = {asked->ctx, asked->topo, asked->routes, asked->want, &small};
+    CCL_TRY(trees_of(ops, &for_trees, ndomains > 1, &trees, err));
+    ccl_status_t status = CCL_OK;
+    if (ndomains > 1) /* in one domain stars did */
+        status = takes_less(&of, trees, least_s, &less, err);
+    if (status == CCL_OK && less)
+        status = best_through(&c, trees, &best, err);
     if (status == CCL_OK && best.time_s < least_s) {
         *out = best.schedule;
         best.schedule = NULL;

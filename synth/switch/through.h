@@ -64,9 +64,16 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
                                      const ccl_synth_options_t *options, ccl_schedule_t **schedule,
                                      ccl_error_t *err);
 
+/** A schedule through switches, in one way, to compare trees by. @param beat_s  what takes longer
+ * is of no use. @param time_out  INFINITY: it takes longer, or there are no trees. */
+ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t *schedule,
+                                double size_bytes, double beat_s, double *time_out,
+                                ccl_error_t *err);
+
 /**
  * The fastest through switches of the trees that `ops` makes for a small message, one of each rank:
- * where that takes less than the links allow for any schedule without. AllReduce in a large domain.
+ * where that takes less than the bound of the cluster without switches that copy and add, so that
+ * no schedule without can win and none need be looked at. AllReduce in large domains.
  *
  * @param out  NULL: it does not.
  */
