@@ -339,15 +339,18 @@ static void ways(list_t *list) {
             one_way(list, (ccl_way_t){have.order, a, have.granularity}, allocations[a], false);
     if (memcmp(&have, &ccl_way_hpds, sizeof have) != 0)
         one_way(list, ccl_way_hpds, "ResCCL's way: HPDS order, blocks by state, task level", true);
-    if (!list->options->lower.no_fuse && have.granularity != CCL_GRANULARITY_TASK) {
-        ccl_i_change_t *c =
-            add(list, CCL_REMEDY_PROGRAM, "receiving and forwarding in blocks of their own");
-        if (c) {
-            c->lower = c->no_fuse = true;
-            c->out.options = "--no-fuse";
-            c->out.family = "lowering";
-        }
-    }
+}
+
+static void apart(list_t *list) {
+    if (list->options->lower.no_fuse || list->options->sim.granularity == CCL_GRANULARITY_TASK)
+        return;
+    ccl_i_change_t *c =
+        add(list, CCL_REMEDY_PROGRAM, "receiving and forwarding in blocks of their own");
+    if (!c)
+        return;
+    c->lower = c->no_fuse = true;
+    c->out.options = "--no-fuse";
+    c->out.family = "lowering";
 }
 
 static void protocols(list_t *list) {
@@ -422,9 +425,12 @@ ccl_status_t ccl_i_changes(const ccl_topology_t *topo, const ccl_explain_options
     list_t list = {.topo = topo, .options = options, .e = e};
     hardware(&list);
     micro_batches(&list);
-    levels(&list);
-    if (options->schedule)
+    if (options->program->ngroups == 0) /* else there is only this one (ccl_lower_options_t) */
+        levels(&list);
+    if (options->schedule && options->program->ngroups == 0)
         ways(&list);
+    if (options->schedule)
+        apart(&list);
     protocols(&list);
     if (options->schedule && options->with)
         synthesis(&list);

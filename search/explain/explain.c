@@ -220,6 +220,7 @@ typedef struct trial {
     uint32_t n;
     ccl_explanation_t *e;  /* slow parts: the trials behind the changes */
     ccl_routes_t **routes; /* [threads] of the cluster as it is, made when first needed */
+    ccl_runs_t *runs;      /* of the cluster as it is; NULL: it takes longer */
     atomic_uint_least64_t done;
 } trial_t;
 
@@ -284,6 +285,7 @@ static ccl_status_t run_changed(const trial_t *t, const ccl_topology_t *topo, cc
     ccl_ctx_t ctx = ccl_i_worker_ctx(t->ctx);
     ccl_sim_options_t sim = t->options->sim;
     ccl_program_t *own = NULL;
+    ctx.runs = topo == t->topo ? t->runs : NULL;
     ccl_program_t as = *t->options->program; /* the same arrays, perhaps another protocol */
     const ccl_program_t *program = &as;
     ccl_sim_result_t *result = NULL;
@@ -410,6 +412,7 @@ static ccl_status_t try_changes(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         status = ccl_i_slow_parts(topo, e, err);
     atomic_init(&t.done, 0);
     t.routes = calloc(threads, sizeof *t.routes);
+    t.runs = ccl_runs_create(topo);
     if (status == CCL_OK && !t.routes)
         status = ccl_fail_nomem(err);
     if (status == CCL_OK)
@@ -435,6 +438,7 @@ static ccl_status_t try_changes(const ccl_ctx_t *ctx, const ccl_topology_t *topo
         status = CCL_INTERRUPTED;
     for (uint32_t i = 0; t.routes && i < threads; i++)
         ccl_routes_destroy(t.routes[i]);
+    ccl_runs_destroy(t.runs);
     free(t.routes);
     free(t.changes);
     return status;

@@ -321,27 +321,33 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
 
 /* Bytes of the message whose trees are taken: where they are as low as can be. */
 #define SMALL_BYTES 16384.0
-/* Channels of the first look. */
+/* Channels of the first look; over several domains two that take turns with pieces. */
 #define LOOK_CHANNELS 4
+#define LOOK_PIECE_BYTES 262144.0
 /** Ranks of a switch from which a race of plain schedules takes long. */
 #define LARGE_DOMAIN 32
+
+/* By its links alone; with trees for a small message nothing is won where latency decides. */
+static ccl_status_t least_time_of(const ccl_i_asked_t *asked, const ccl_topology_t *topo,
+                                  double *out, ccl_error_t *err) {
+    ccl_bound_t bound;
+    CCL_TRY(ccl_bound(asked->ctx, topo, asked->want, NULL, &bound, err));
+    *out = asked->options->size_bytes / bound.bandwidth.Bps;
+    ccl_bound_fini(&bound);
+    return CCL_OK;
+}
 
 /* No schedule takes less on the cluster without what its switches copy and add. */
 static ccl_status_t least_plain(const ccl_i_asked_t *asked, double *out, ccl_error_t *err) {
     ccl_topology_t plain = *asked->topo;
     ccl_device_t *devices = malloc((plain.ndevices + (size_t)1) * sizeof *devices);
-    ccl_bound_t bound;
     if (!devices)
         return ccl_fail_nomem(err);
     memcpy(devices, plain.devices, plain.ndevices * sizeof *devices);
     for (uint32_t d = 0; d < plain.ndevices; d++)
         devices[d].multicast = devices[d].reduce = false;
     plain.devices = devices;
-    ccl_status_t status = ccl_bound(asked->ctx, &plain, asked->want, NULL, &bound, err);
-    if (status == CCL_OK) {
-        *out = ccl_bound_time_s(&bound, asked->options->size_bytes);
-        ccl_bound_fini(&bound);
-    }
+    ccl_status_t status = least_time_of(asked, &plain, out, err);
     free(devices);
     return status;
 }
@@ -368,7 +374,9 @@ ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t
     uint32_t used = 0;
     CCL_TRY(count_used(&c, schedule, &used, err));
     ccl_i_through_way_t look = {.channels = LOOK_CHANNELS};
-    look.parts = used > 0 ? (LOOK_CHANNELS + used - 1) / used : 1;
+    if (used > 1) /* rails: no stars */
+        look = (ccl_i_through_way_t){.channels = 2, .piece_bytes = LOOK_PIECE_BYTES};
+    look.parts = used > 0 ? (look.channels + used - 1) / used : 1;
     ccl_status_t status =
         used > 0 ? make_through(&c, schedule, look, beat_s, &through, err) : CCL_OK;
     *time_out = through.time_s;
@@ -399,8 +407,7 @@ static ccl_status_t stars_take_less(const ccl_i_asked_t *asked, double than_s, b
 /* Whether anything through switches can take less than all others: in how many domains, or 0. */
 static ccl_status_t may_be_alone(const ccl_i_asked_t *asked, double *least_out, uint32_t *out,
                                  ccl_error_t *err) {
-    ccl_bound_t bound;
-    bool less;
+    double in_switch_s;
     *out = 0;
     if (asked->want->kind != CCL_ALLREDUCE || !(asked->options->size_bytes > SMALL_BYTES) ||
         asked->options->chunks)
@@ -409,9 +416,8 @@ static ccl_status_t may_be_alone(const ccl_i_asked_t *asked, double *least_out, 
     if (*out == 0)
         return CCL_OK;
     CCL_TRY(least_plain(asked, least_out, err));
-    CCL_TRY(ccl_bound(asked->ctx, asked->topo, asked->want, NULL, &bound, err));
-    less = ccl_bound_time_s(&bound, asked->options->size_bytes) < *least_out;
-    ccl_bound_fini(&bound);
+    CCL_TRY(least_time_of(asked, asked->topo, &in_switch_s, err));
+    bool less = in_switch_s < *least_out;
     if (less && *out == 1)
         CCL_TRY(stars_take_less(asked, *least_out, &less, err));
     *out = less ? *out : 0;
