@@ -83,3 +83,30 @@ void ccl_i_emit_copies(const ccl_i_lowering_t *l, const ccl_i_lblocks_t *blocks,
     ccl_i_copies_blocks(l->copies + from, to - from, n, b);
     *at = to;
 }
+
+ccl_status_t ccl_i_emit_scratch_shares(const ccl_i_lowering_t *l, ccl_program_builder_t *b,
+                                       ccl_error_t *err) {
+    size_t total = 0;
+    for (uint32_t r = 0; r < l->nranks; r++)
+        total += l->scratch_len[r];
+    double *shares = calloc(total + 1, sizeof *shares);
+    size_t *first = calloc(l->nranks + (size_t)1, sizeof *first);
+    if (!shares || !first) {
+        free(shares);
+        free(first);
+        return ccl_fail_nomem(err);
+    }
+    for (uint32_t r = 0; r < l->nranks; r++)
+        first[r + 1] = first[r] + l->scratch_len[r];
+    for (uint32_t op = 0; op < 2 * l->ntransfers; op++) {
+        uint32_t off = l->scratch_off[l->history_of[op]];
+        if (off != CCL_NONE)
+            shares[first[ccl_i_op_rank(l, op)] + off] =
+                l->coll->chunks[l->transfers[op / 2].chunk].share;
+    }
+    for (uint32_t r = 0; r < l->nranks; r++)
+        ccl_program_builder_shares(b, r, CCL_BUF_SCRATCH, shares + first[r]);
+    free(shares);
+    free(first);
+    return CCL_OK;
+}

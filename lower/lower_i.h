@@ -260,6 +260,7 @@ typedef struct ccl_i_lower_how {
     const ccl_topology_t *topo; /* NULL: any */
     uint32_t max_blocks;        /* of a GPU, beside its sms */
     double piece_bytes;         /* of the program */
+    uint32_t stagger, pieces;   /* of the schedule, and pieces of a micro-batch; 0: all alike */
     bool joined;                /* as ccl_schedule_t.joined */
     const uint16_t *stage;      /* [ntransfers] of the schedule; NULL: all 0 */
     /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
@@ -280,6 +281,17 @@ ccl_status_t ccl_i_lowering_begin(ccl_i_lowering_t *l, const ccl_ctx_t *ctx,
                                   const ccl_schedule_t *schedule, const ccl_i_lower_how_t *how,
                                   ccl_error_t *err);
 void ccl_i_lowering_end(ccl_i_lowering_t *l);
+/** Shares of scratch elements: a demand's chunks have different sizes. */
+ccl_status_t ccl_i_emit_scratch_shares(const ccl_i_lowering_t *l, ccl_program_builder_t *b,
+                                       ccl_error_t *err);
+/**
+ * A program whose micro-batches are how->pieces pieces, of which the first is shorter by the group
+ * of its chunk (ccl_schedule_t.stagger; stagger.c).
+ * @param chunk    [(*program)->nsteps] of each step.
+ * @param program  in and out; destroyed on failure.
+ */
+ccl_status_t ccl_i_lower_stagger(const ccl_i_lower_how_t *how, const uint32_t *chunk,
+                                 ccl_program_t **program, ccl_error_t *err);
 /** Schedule -> program. */
 ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
                                  const ccl_i_lower_how_t *how, ccl_program_t **out,

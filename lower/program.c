@@ -141,6 +141,7 @@ typedef struct emission {
     size_t ndeps, deps_cap, nsteps;
     ccl_step_t *prims; /* [nitems] and whether it is one with the item before it; NULL: none is */
     uint8_t *joined;
+    uint32_t *chunk; /* [nsteps] of the program's steps; NULL: nobody asks */
 } emission_t;
 
 static ccl_status_t emission_init(emission_t *e, const ccl_i_lblocks_t *blocks, ccl_error_t *err) {
@@ -168,6 +169,7 @@ static void emission_fini(emission_t *e) {
     free(e->seen_item);
     free(e->prims);
     free(e->joined);
+    free(e->chunk);
 }
 
 /* Keep of an operation's dependencies what nothing else implies. */
@@ -358,7 +360,7 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                  ccl_program_builder_t *b) {
     enum { AHEAD = 12 };
     uint32_t at = 0;
-    size_t copy = 0;
+    size_t copy = 0, step = 0;
     ccl_program_builder_reserve(b, blocks->nblocks + l->nranks, e->nsteps + l->ncopies);
     for (uint32_t rank = 0; rank < l->nranks; rank++) {
         const uint32_t first = at;
@@ -373,6 +375,9 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                 for (next = i + 1; e->joined && next < end && e->joined[next];)
                     next++;
                 main.count = next - i;
+                const ccl_i_item_t *item = &blocks->items[i];
+                uint32_t chunk =
+                    l->transfers[(item->recv != CCL_NONE ? item->recv : item->send) / 2].chunk;
                 for (uint32_t d = e->first_dep[i]; d < e->first_dep[i + 1]; d++) {
                     if (d + AHEAD < e->ndeps)
                         __builtin_prefetch(&l->ops[e->deps[d + AHEAD]]);
@@ -383,45 +388,21 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                                       .dep_step = on->item};
                     if (d + 1 < e->first_dep[i + 1]) {
                         ccl_program_builder_step(b, tb, nop);
+                        if (e->chunk)
+                            e->chunk[step++] = chunk;
                     } else {
                         main.dep_tb = nop.dep_tb;
                         main.dep_step = nop.dep_step;
                     }
                 }
                 ccl_program_builder_step(b, tb, main);
+                if (e->chunk)
+                    e->chunk[step++] = chunk;
             }
         }
         if (copy < l->ncopies && l->copies[copy].rank == rank)
             ccl_i_emit_copies(l, blocks, first, at, &copy, b);
     }
-}
-
-/* Scratch elements of a demand's chunks have different sizes. */
-static ccl_status_t emit_scratch_shares(const ccl_i_lowering_t *l, ccl_program_builder_t *b,
-                                        ccl_error_t *err) {
-    size_t total = 0;
-    for (uint32_t r = 0; r < l->nranks; r++)
-        total += l->scratch_len[r];
-    double *shares = calloc(total + 1, sizeof *shares);
-    size_t *first = calloc(l->nranks + (size_t)1, sizeof *first);
-    if (!shares || !first) {
-        free(shares);
-        free(first);
-        return ccl_fail_nomem(err);
-    }
-    for (uint32_t r = 0; r < l->nranks; r++)
-        first[r + 1] = first[r] + l->scratch_len[r];
-    for (uint32_t op = 0; op < 2 * l->ntransfers; op++) {
-        uint32_t off = l->scratch_off[l->history_of[op]];
-        if (off != CCL_NONE)
-            shares[first[ccl_i_op_rank(l, op)] + off] =
-                l->coll->chunks[l->transfers[op / 2].chunk].share;
-    }
-    for (uint32_t r = 0; r < l->nranks; r++)
-        ccl_program_builder_shares(b, r, CCL_BUF_SCRATCH, shares + first[r]);
-    free(shares);
-    free(first);
-    return CCL_OK;
 }
 
 static ccl_status_t build(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t *blocks,
@@ -445,7 +426,7 @@ static ccl_status_t build(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_
         ccl_program_builder_buffer(b, r, CCL_BUF_SCRATCH, l->scratch_len[r]);
     }
     if (coll->kind == CCL_CUSTOM) {
-        ccl_status_t status = emit_scratch_shares(l, b, err);
+        ccl_status_t status = ccl_i_emit_scratch_shares(l, b, err);
         if (status != CCL_OK) {
             ccl_program_builder_destroy(b);
             return status;
@@ -585,8 +566,15 @@ ccl_status_t ccl_i_lower_program(const ccl_ctx_t *ctx, const ccl_schedule_t *sch
     number_steps(&l, &e, &blocks);
     if (!e.prims)
         place_scratch(&l, &blocks);
+    bool staggered = how->stagger > 0 && l.ncopies == 0;
+    if (staggered && !(e.chunk = ccl_array_alloc(e.nsteps + 1, sizeof *e.chunk))) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
     CCL_TRY_GOTO(build(&l, &e, &blocks, how->proto, out, err), status, end);
     (*out)->piece_bytes = how->piece_bytes;
+    if (staggered)
+        status = ccl_i_lower_stagger(how, e.chunk, out, err);
 end:
     emission_fini(&e);
     ccl_i_lowering_end(&l);

@@ -188,7 +188,7 @@ bool ccl_schedule_equal(const ccl_schedule_t *a, const ccl_schedule_t *b) {
     if (strcmp(a->name, b->name) != 0 || a->ntransfers != b->ntransfers || a->nsteps != b->nsteps ||
         a->nchannels != b->nchannels || a->limited != b->limited || a->rounds != b->rounds ||
         a->joined != b->joined || a->listed != b->listed || a->piece_bytes != b->piece_bytes ||
-        !ccl_collective_equal(a->coll, b->coll) ||
+        a->stagger != b->stagger || !ccl_collective_equal(a->coll, b->coll) ||
         !ccl_i_groups_equal(a->groups, a->ngroups, b->groups, b->ngroups))
         return false;
     for (uint32_t i = 0; i < a->ntransfers; i++) {

@@ -30,6 +30,9 @@ typedef struct ccl_transfer {
     uint8_t phase;  /**< 0.. : phase of a composed algorithm, e.g. 0 reduce-scatter, 1 all-gather */
 } ccl_transfer_t;
 
+/** Most groups of ccl_schedule_t.stagger. */
+enum { CCL_MAX_STAGGER = 64 };
+
 typedef struct ccl_schedule {
     const char *name;          /**< synthesizer or file */
     ccl_origin_t origin;       /**< how it came about; no part of equality */
@@ -48,6 +51,11 @@ typedef struct ccl_schedule {
                     they stand; else by chunk */
     double piece_bytes; /**< most chunk bytes of a micro-batch: how deep its chunks are pipelined;
                              0: as the cluster says. Lowering hands it to the program */
+    uint32_t stagger; /**< 0, or 2 and up, of Broadcast and Reduce with piece_bytes: their chunks
+                           are this number of groups, chunk k in group k * stagger / nchunks.
+                           Lowered in its own order, group g begins with a piece of (g + 1) /
+                           stagger of the others', so that chunks which share links do not all
+                           stand still at once, for the overhead of their next pieces */
     ccl_arena_t arena;
 } ccl_schedule_t;
 

@@ -1,6 +1,7 @@
 /* The synthesizers behind one interface. */
 #include "synth/registry.h"
 #include "synth/compose/compose.h"
+#include "synth/common/stagger.h"
 #include "synth/switch/through.h"
 
 #include <string.h>
@@ -219,6 +220,8 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     if (through && !alone)
         CCL_TRY_GOTO(ccl_i_through_if_faster(ctx, ops, topo, routes, options, &schedule, err),
                      status, end);
+    if (ops->staggers)
+        CCL_TRY_GOTO(ccl_i_stagger_if_faster(&asked, &schedule, err), status, end);
     verdict = ccl_arena_alloc(&schedule->arena, 1, sizeof *verdict);
     if (!verdict) {
         status = ccl_fail_nomem(err);

@@ -249,6 +249,9 @@ typedef struct ccl_synth_ops {
     /** Its schedules are small however large the cluster: two transfers for each two ranks at most.
         Comparisons make them beside large ones. */
     bool few;
+    /** Of Broadcast and Reduce for a size it has stars or chains in staggered pieces
+        (ccl_schedule_t.stagger) where these are faster by simulation. */
+    bool staggers;
 } ccl_synth_ops_t;
 
 /** All synthesizers, in the order they are compared, those `by_name` last; ends with NULL. */

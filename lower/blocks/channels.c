@@ -46,6 +46,7 @@ ccl_status_t ccl_i_schedule_with_channels(const ccl_schedule_t *schedule, const 
     CCL_TRY(ccl_schedule_builder_finish(b, out, err));
     (*out)->limited = schedule->limited;
     (*out)->piece_bytes = schedule->piece_bytes;
+    (*out)->stagger = schedule->stagger;
     (*out)->joined = schedule->joined;
     (*out)->listed = schedule->listed;
     return CCL_OK;

@@ -385,6 +385,19 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
     return CCL_OK;
 }
 
+/* Pieces of a micro-batch whose first ones differ, at most: a step of a block each. */
+enum { MOST_PIECES = 128 };
+static const double DEFAULT_BYTES = 256.0 * 1024 * 1024; /* ccl_lower_options_t.size_bytes */
+
+/* Do its chunks begin with pieces of different sizes? Only in blocks that do one piece after the
+   other, in memory that its elements share in the same way. */
+static bool staggers(const ccl_schedule_t *schedule, const ccl_lower_options_t *options) {
+    return schedule->stagger > 0 && schedule->piece_bytes > 0 && !schedule->joined &&
+           options->executor == CCL_EXECUTOR_ANY && options->order == CCL_ORDER_STEP &&
+           options->allocation == CCL_ALLOCATE_CONNECTION &&
+           options->granularity == CCL_GRANULARITY_ALGORITHM && !options->out_of_place;
+}
+
 /* How blocks are made, but for what the schedule itself says in its order. */
 static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
                                 const ccl_lower_options_t *options) {
@@ -398,6 +411,12 @@ static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
                              .max_blocks = ccl_executor_limits(options->executor)->tbs};
     if (options->executor == CCL_EXECUTOR_ANY) /* others have a rule of their own */
         how.piece_bytes = schedule->piece_bytes;
+    if (staggers(schedule, options)) {
+        double size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_BYTES;
+        double pieces = ceil(size_bytes / schedule->coll->nchunks / schedule->piece_bytes - 1e-9);
+        how.stagger = pieces >= 2 ? schedule->stagger : 0;
+        how.pieces = (uint32_t)fmin(pieces, MOST_PIECES);
+    }
     how.no_fuse = how.no_fuse || how.task;
     how.joined = schedule->joined && options->order == CCL_ORDER_STEP && !how.task;
     if (options->executor != CCL_EXECUTOR_ANY && how.slots > LEAST_SLOTS)

@@ -310,7 +310,8 @@ SynthOptions = struct(
 SynthOps = struct(
     "ccl_synth_ops_t",
     "size size; text name, summary, source; ptr supports, supports_with, synthesize; bool ordered, "
-    "by_size, composable, by_name; ptr options; ccl_way_t* way; bool in_switch, through_switches, few",
+    "by_size, composable, by_name; ptr options; ccl_way_t* way; bool in_switch, through_switches, few, "
+    "staggers",
 )
 
 Contender = struct(

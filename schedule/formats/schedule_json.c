@@ -306,13 +306,31 @@ typedef struct head {
     const char *name, *origin;
     bool limited, rounds, joined, listed;
     double piece_bytes;
+    uint32_t stagger;
 } head_t;
+
+static ccl_status_t read_stagger(const ccl_json_at_t *root, head_t *head,
+                                 const ccl_collective_t *coll, ccl_error_t *err) {
+    ccl_json_at_t at = ccl_json_member(root, "stagger");
+    CCL_TRY(ccl_json_u32(&at, false, CCL_MAX_STAGGER, &head->stagger, err));
+    if (head->stagger == 0)
+        return CCL_OK;
+    if (coll->kind != CCL_BROADCAST && coll->kind != CCL_REDUCE)
+        return ccl_json_fail(&at, err, "stagger: for broadcast and reduce only, not for %s",
+                             coll->name);
+    if (head->stagger < 2 || coll->nchunks % head->stagger != 0)
+        return ccl_json_fail(&at, err, "stagger: 2 or more are needed, which divide the %u chunks",
+                             coll->nchunks);
+    if (!(head->piece_bytes > 0))
+        return ccl_json_fail(&at, err, "stagger: piece_bytes is needed too");
+    return CCL_OK;
+}
 
 static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_collective_t **out,
                               ccl_error_t *err) {
-    static const char *const keys[] = {"format",  "name",      "origin",      "collective",
-                                       "limited", "rounds",    "joined",      "listed",
-                                       "groups",  "transfers", "piece_bytes", NULL};
+    static const char *const keys[] = {
+        "format", "name",   "origin",    "collective",  "limited", "rounds", "joined",
+        "listed", "groups", "transfers", "piece_bytes", "stagger", NULL};
     const char *format = NULL;
     CCL_TRY(ccl_json_object(root, true, err));
     ccl_json_at_t format_at = ccl_json_member(root, "format");
@@ -338,7 +356,13 @@ static ccl_status_t read_head(const ccl_json_at_t *root, head_t *head, ccl_colle
     CCL_TRY(ccl_json_number(&piece_at, false, &head->piece_bytes, err));
     if (head->piece_bytes < 0 || head->piece_bytes > 0x1p63)
         return ccl_json_fail(&piece_at, err, "piece_bytes: a number of bytes up to 2^63 is needed");
-    return read_collective(&coll_at, out, err);
+    CCL_TRY(read_collective(&coll_at, out, err));
+    ccl_status_t status = read_stagger(root, head, *out, err);
+    if (status != CCL_OK) {
+        ccl_collective_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 /** The groups of ranks, into the builder; what stands for each. */
@@ -475,6 +499,7 @@ ccl_status_t ccl_schedule_read_json(const char *name, const char *text, size_t l
         (*out)->joined = head.joined;
         (*out)->listed = head.listed;
         (*out)->piece_bytes = head.piece_bytes;
+        (*out)->stagger = head.stagger;
     }
 end:
     ccl_json_fini(&doc);
@@ -534,6 +559,8 @@ ccl_status_t ccl_schedule_write_json(const ccl_schedule_t *schedule, ccl_text_t 
         ccl_text_printf(out, ",\n  \"listed\": true");
     if (schedule->piece_bytes > 0)
         ccl_text_printf(out, ",\n  \"piece_bytes\": %.0f", schedule->piece_bytes);
+    if (schedule->stagger > 0)
+        ccl_text_printf(out, ",\n  \"stagger\": %u", schedule->stagger);
     for (uint32_t g = 0; g < schedule->ngroups; g++) {
         ccl_text_printf(out, g ? ",\n    [" : ",\n  \"groups\": [\n    [");
         for (uint32_t i = 0; i < schedule->groups[g].n; i++)

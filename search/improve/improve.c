@@ -50,6 +50,7 @@ static ccl_status_t schedule_of(const improve_t *m, const ccl_i_moves_t *from, c
     (*out)->joined = m->from->joined;
     (*out)->listed = m->from->listed;
     (*out)->piece_bytes = m->from->piece_bytes;
+    (*out)->stagger = m->from->stagger;
     return CCL_OK;
 }
 

@@ -86,7 +86,8 @@ static void content_of(const ccl_schedule_t *s, ccl_content_t out) {
                               s->nsteps,
                               s->rounds,
                               s->joined,
-                              s->listed};
+                              s->listed,
+                              s->stagger};
     uint64_t hash[2] = {1, 2};
     for (int i = 0; i < 2; i++) {
         hash[i] = ccl_hash64(shape, sizeof shape, hash[i]);

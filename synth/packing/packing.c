@@ -581,4 +581,5 @@ const ccl_synth_ops_t ccl_i_synth_packing = {
     .synthesize = synthesize,
     .by_size = true,
     .through_switches = true,
+    .staggers = true,
 };

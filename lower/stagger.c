@@ -1,0 +1,76 @@
+/*
+ * Lowering: pieces of different sizes to begin with.
+ *
+ * Thread blocks that share links and pass on pieces of one size keep step: all pay the overhead of
+ * their next piece at the same time, while the links stand still. Where they begin with pieces of
+ * different sizes, some send while others pay. So a micro-batch's pieces become steps of the
+ * program: of a group's elements first a part of a piece, then whole ones, then the rest of one.
+ */
+#include "lower/lower_i.h"
+
+#include <stdlib.h>
+
+/* What a group does in a round: units of an element, `stagger` of which are a piece. */
+typedef struct part {
+    uint32_t first, n;
+} part_t;
+
+static part_t part_of(const ccl_i_lower_how_t *how, uint32_t group, uint32_t round) {
+    uint32_t begin = group + 1;
+    if (round == 0)
+        return (part_t){0, begin};
+    uint32_t first = begin + (round - 1) * how->stagger, end = how->pieces * how->stagger;
+    return (part_t){first, first + how->stagger <= end ? how->stagger : end - first};
+}
+
+static void add_step(const ccl_i_lower_how_t *how, const ccl_program_t *p, ccl_step_t s,
+                     part_t part, uint32_t round, const ccl_tb_t *tb, ccl_program_builder_t *b,
+                     uint32_t handle) {
+    uint32_t units = how->pieces * how->stagger;
+    if (s.dep_tb != CCL_NONE)
+        s.dep_step += round * p->tbs[p->rank_first_tb[tb->rank] + s.dep_tb].nsteps;
+    s.count *= part.n;
+    s.src_off = s.src_off * units + part.first;
+    s.dst_off = s.dst_off * units + part.first;
+    if (part.n == 0) /* a group without a rest */
+        s = (ccl_step_t){.type = CCL_PRIM_NOP, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
+    ccl_program_builder_step(b, handle, s);
+}
+
+ccl_status_t ccl_i_lower_stagger(const ccl_i_lower_how_t *how, const uint32_t *chunk,
+                                 ccl_program_t **program, ccl_error_t *err) {
+    ccl_program_t *p = *program;
+    uint32_t units = how->pieces * how->stagger;
+    ccl_collective_t *coll = NULL;
+    *program = NULL;
+    ccl_status_t status = ccl_collective_split(p->coll, units, &coll, err);
+    if (status != CCL_OK)
+        goto end;
+    ccl_program_builder_t *b =
+        ccl_program_builder_create(p->name, coll, p->nchunks * units, p->proto);
+    if (!b) {
+        status = ccl_fail_nomem(err);
+        goto end;
+    }
+    ccl_program_builder_place(b, p->in_place, p->out_of_place, p->min_bytes, p->max_bytes);
+    ccl_program_builder_reserve(b, p->ntbs, (size_t)p->nsteps * (how->pieces + 1));
+    for (uint32_t i = 0; i < 3 * p->nranks; i++)
+        ccl_program_builder_buffer(b, i / 3, (ccl_buffer_t)(i % 3), p->buffer_len[i] * units);
+    for (uint32_t t = 0; t < p->ntbs; t++) {
+        const ccl_tb_t *tb = &p->tbs[t];
+        uint32_t handle =
+            ccl_program_builder_tb(b, tb->rank, tb->send_peer, tb->recv_peer, tb->channel);
+        for (uint32_t round = 0; round <= how->pieces; round++) {
+            for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++) {
+                uint32_t group = (uint32_t)((uint64_t)chunk[s] * how->stagger / p->coll->nchunks);
+                add_step(how, p, p->steps[s], part_of(how, group, round), round, tb, b, handle);
+            }
+        }
+    }
+    status = ccl_program_builder_finish(b, program, err);
+    if (status == CCL_OK)
+        (*program)->piece_bytes = how->piece_bytes / how->stagger;
+end:
+    ccl_program_destroy(p);
+    return status;
+}
