@@ -9,11 +9,10 @@
 
 #include <math.h>
 
-static const struct policy {
-    uint32_t copies[2]; /* of a tree: the second where the first has no room in thread blocks */
-    double least_bytes; /* of a piece */
-    double far;         /* times the best: others with the same trees are not tried */
-} POLICY = {.copies = {4, 2}, .least_bytes = 4096, .far = 1.5};
+/* Of a tree: the second where the first has no room in thread blocks. */
+static const uint32_t COPIES[] = {4, 2};
+static const uint32_t PIECES[] = {16, 24, 32, 48, 64, 96, 128};
+static const double LEAST_BYTES = 4096; /* of a piece */
 
 typedef struct staggered {
     const ccl_i_asked_t *asked;
@@ -89,28 +88,23 @@ static ccl_status_t try_pieces(staggered_t *s, const ccl_schedule_t *base, const
     return status;
 }
 
-/* All numbers of pieces: the time is not smooth in it, as blocks may fall into step. One that is
-   far behind speaks for all. */
+/* All numbers of pieces: the time is not smooth in it, as blocks may fall into step. */
 static ccl_status_t try_base(staggered_t *s, const ccl_schedule_t *base, const char *how,
                              ccl_error_t *err) {
-    static const uint32_t PIECES[] = {32, 16, 24, 48, 64, 96, 128};
     const double most_bytes = ccl_lower_most_chunk_bytes(s->asked->topo, "Simple");
-    bool unfit = true, far = false;
-    for (uint32_t i = 0; i < CCL_ARRAY_LEN(POLICY.copies) && unfit; i++) {
-        double tree_bytes = s->size_bytes / base->coll->nchunks / POLICY.copies[i];
-        double give_up_s = POLICY.far * s->best_s;
+    bool unfit = true;
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(COPIES) && unfit; i++) {
+        double tree_bytes = s->size_bytes / base->coll->nchunks / COPIES[i];
         unfit = false;
-        for (uint32_t k = 0; k < CCL_ARRAY_LEN(PIECES) && !unfit && !far; k++) {
+        for (uint32_t k = 0; k < CCL_ARRAY_LEN(PIECES) && !unfit; k++) {
             double bytes = tree_bytes / PIECES[k];
             ccl_i_timing_t timing = {.size_bytes = s->size_bytes,
                                      .way.granularity = CCL_GRANULARITY_ALGORITHM,
-                                     .give_up_s = isfinite(give_up_s) ? give_up_s : 0};
-            if (bytes < POLICY.least_bytes || bytes > most_bytes)
+                                     .give_up_s = isfinite(s->best_s) ? s->best_s : 0};
+            if (bytes < LEAST_BYTES || bytes > most_bytes)
                 continue;
-            CCL_TRY(try_pieces(s, base, how, POLICY.copies[i], PIECES[k], &timing, err));
+            CCL_TRY(try_pieces(s, base, how, COPIES[i], PIECES[k], &timing, err));
             unfit = timing.unfit;
-            far = timing.gave_up && give_up_s > s->best_s;
-            give_up_s = s->best_s;
         }
     }
     return CCL_OK;
