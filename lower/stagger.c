@@ -23,18 +23,18 @@ static part_t part_of(const ccl_i_lower_how_t *how, uint32_t group, uint32_t rou
     return (part_t){first, first + how->stagger <= end ? how->stagger : end - first};
 }
 
-static void add_step(const ccl_i_lower_how_t *how, const ccl_program_t *p, ccl_step_t s,
-                     part_t part, uint32_t round, const ccl_tb_t *tb, ccl_program_builder_t *b,
-                     uint32_t handle) {
+/* A step's part in a round. @param rank_tbs  the blocks of its rank */
+static ccl_step_t step_of(const ccl_i_lower_how_t *how, const ccl_tb_t *rank_tbs, ccl_step_t s,
+                          part_t part, uint32_t round) {
     uint32_t units = how->pieces * how->stagger;
+    if (part.n == 0) /* a group without a rest */
+        return (ccl_step_t){.type = CCL_PRIM_NOP, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
     if (s.dep_tb != CCL_NONE)
-        s.dep_step += round * p->tbs[p->rank_first_tb[tb->rank] + s.dep_tb].nsteps;
+        s.dep_step += round * rank_tbs[s.dep_tb].nsteps;
     s.count *= part.n;
     s.src_off = s.src_off * units + part.first;
     s.dst_off = s.dst_off * units + part.first;
-    if (part.n == 0) /* a group without a rest */
-        s = (ccl_step_t){.type = CCL_PRIM_NOP, .dep_tb = CCL_NONE, .dep_step = CCL_NONE};
-    ccl_program_builder_step(b, handle, s);
+    return s;
 }
 
 ccl_status_t ccl_i_lower_stagger(const ccl_i_lower_how_t *how, const uint32_t *chunk,
@@ -57,13 +57,15 @@ ccl_status_t ccl_i_lower_stagger(const ccl_i_lower_how_t *how, const uint32_t *c
     for (uint32_t i = 0; i < 3 * p->nranks; i++)
         ccl_program_builder_buffer(b, i / 3, (ccl_buffer_t)(i % 3), p->buffer_len[i] * units);
     for (uint32_t t = 0; t < p->ntbs; t++) {
-        const ccl_tb_t *tb = &p->tbs[t];
+        const ccl_tb_t *tb = &p->tbs[t], *rank_tbs = &p->tbs[p->rank_first_tb[tb->rank]];
         uint32_t handle =
             ccl_program_builder_tb(b, tb->rank, tb->send_peer, tb->recv_peer, tb->channel);
         for (uint32_t round = 0; round <= how->pieces; round++) {
             for (uint32_t s = tb->first_step; s < tb->first_step + tb->nsteps; s++) {
                 uint32_t group = (uint32_t)((uint64_t)chunk[s] * how->stagger / p->coll->nchunks);
-                add_step(how, p, p->steps[s], part_of(how, group, round), round, tb, b, handle);
+                ccl_program_builder_step(
+                    b, handle,
+                    step_of(how, rank_tbs, p->steps[s], part_of(how, group, round), round));
             }
         }
     }

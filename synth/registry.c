@@ -1,7 +1,7 @@
 /* The synthesizers behind one interface. */
 #include "synth/registry.h"
 #include "synth/compose/compose.h"
-#include "synth/common/stagger.h"
+#include "synth/packing/stagger.h"
 #include "synth/switch/through.h"
 
 #include <string.h>
@@ -176,6 +176,18 @@ static ccl_status_t make(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
                            err);
 }
 
+static ccl_status_t check_want(const char *name, const ccl_topology_t *topo,
+                               const ccl_collective_t *want, ccl_error_t *err) {
+    if (want->nranks != topo->nranks)
+        return ccl_fail(err, CCL_ERR_INPUT, "the collective has %u ranks, topology %.80s has %u",
+                        want->nranks, topo->name, topo->nranks);
+    if (want->kind != CCL_CUSTOM && want->chunks_per_block != 1)
+        return ccl_fail(err, CCL_ERR_INPUT,
+                        "%s starts from a collective with 1 chunk per block, not %u", name,
+                        want->chunks_per_block);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_topology_t *topo,
                             ccl_routes_t *routes, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_schedule_t **out,
@@ -189,13 +201,7 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
     ccl_verdict_t *verdict = NULL;
     if (!ops)
         return unknown(name, err);
-    if (want->nranks != topo->nranks)
-        return ccl_fail(err, CCL_ERR_INPUT, "the collective has %u ranks, topology %.80s has %u",
-                        want->nranks, topo->name, topo->nranks);
-    if (want->kind != CCL_CUSTOM && want->chunks_per_block != 1)
-        return ccl_fail(err, CCL_ERR_INPUT,
-                        "%s starts from a collective with 1 chunk per block, not %u", name,
-                        want->chunks_per_block);
+    CCL_TRY(check_want(name, topo, want, err));
     if (!options)
         options = &defaults;
     if (ops->supports_with ? !ops->supports_with(topo, want, options, &why)

@@ -4,7 +4,7 @@
  * in which the root sends each GPU a part that this one passes on to all others (the links' work of
  * Scatter and AllGather in one pipeline, over two hops), and the chains of `ring`.
  */
-#include "synth/common/stagger.h"
+#include "synth/packing/stagger.h"
 #include "synth/common/plan.h"
 
 #include <math.h>
