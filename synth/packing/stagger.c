@@ -10,8 +10,9 @@
 #include <math.h>
 
 /* Of a tree: the second where the first has no room in thread blocks. */
-static const uint32_t COPIES[] = {4, 2};
-static const uint32_t PIECES[] = {16, 24, 32, 48, 64, 96, 128};
+enum { MOST_COPIES = 4 };
+static const uint32_t COPIES[] = {MOST_COPIES, 2};
+static const uint32_t PIECES[] = {8, 12, 16, 24, 32, 48, 64, 96, 128};
 static const double LEAST_BYTES = 4096; /* of a piece */
 
 typedef struct staggered {
@@ -22,44 +23,76 @@ typedef struct staggered {
     double best_s;
 } staggered_t;
 
-/* Trees of two hops; of a Reduce the other way. */
-static ccl_status_t make_stars(const ccl_collective_t *want, ccl_schedule_t **out,
-                               ccl_error_t *err) {
-    const uint32_t n = want->nranks, root = want->root, m = n - 1;
-    bool reduce = want->kind == CCL_REDUCE;
+/** Where stars stand: all GPUs as one server, or servers of as many GPUs, the root's first. */
+typedef struct place {
+    const ccl_i_cluster_t *cluster;
+    uint32_t root, servers, lanes; /* lane 0 is the root's */
+    bool reduce;
+} place_t;
+
+static uint32_t rank_at(const place_t *p, uint32_t server, uint32_t lane) {
+    const ccl_i_cluster_t *c = p->cluster;
+    if (p->servers == 1)
+        return (p->root + lane) % p->lanes;
+    return ccl_i_cluster_rank(c, (c->server[p->root] + server) % p->servers,
+                              c->local[p->root] + lane);
+}
+
+/* A hop of a chunk's tree, the more hops away from the root the later; of a Reduce the other way.
+ */
+static void add_hop(const place_t *p, ccl_schedule_builder_t *b, uint32_t src, uint32_t dst,
+                    uint32_t chunk, uint32_t hop) {
+    ccl_schedule_builder_add(b, (ccl_transfer_t){.src = p->reduce ? dst : src,
+                                                 .dst = p->reduce ? src : dst,
+                                                 .chunk = chunk,
+                                                 .step = p->reduce ? p->servers - hop : hop,
+                                                 .reduce = p->reduce});
+}
+
+/*
+ * A tree of each lane: from server to server along it, and from the GPU of that lane to all others
+ * there. Where there is one server the root's lane has none. Where there are several it is another
+ * lane's GPU that passes the part of the root's lane on in the root's server.
+ * @param turn  which.
+ */
+static ccl_status_t make_stars(const place_t *p, const ccl_collective_t *want, uint32_t turn,
+                               ccl_schedule_t **out, ccl_error_t *err) {
+    const uint32_t lanes = p->lanes, without = p->servers == 1;
     ccl_collective_t *coll = NULL;
-    CCL_TRY(ccl_collective_create(want->kind, n, m, root, &coll, err));
+    CCL_TRY(
+        ccl_collective_create(want->kind, want->nranks, lanes - without, want->root, &coll, err));
     ccl_schedule_builder_t *b = ccl_schedule_builder_create("stars", coll);
     if (!b)
         return ccl_fail_nomem(err);
-    for (uint32_t k = 0; k < m; k++) {
-        uint32_t hub = (root + 1 + k) % n;
-        for (uint32_t i = 0; i < m; i++) { /* the root, then the others in turn */
-            uint32_t leaf = i == 0 ? root : (root + 1 + (k + i) % m) % n;
-            bool down = (i == 0) == reduce; /* from the hub */
-            ccl_schedule_builder_add(b, (ccl_transfer_t){.src = down ? hub : leaf,
-                                                         .dst = down ? leaf : hub,
-                                                         .chunk = k,
-                                                         .step = down,
-                                                         .reduce = reduce});
+    for (uint32_t lane = without; lane < lanes; lane++) {
+        uint32_t chunk = lane - without;
+        for (uint32_t server = 0; server < p->servers; server++) {
+            uint32_t at = server == 0 && lane == 0 ? 1 + turn % (lanes - 1) : lane;
+            uint32_t hub = rank_at(p, server, at);
+            add_hop(p, b, server == 0 ? p->root : rank_at(p, server - 1, lane), hub, chunk, server);
+            for (uint32_t i = 1; i < lanes; i++) {
+                uint32_t leaf = rank_at(p, server, (at + i) % lanes);
+                if (leaf != p->root)
+                    add_hop(p, b, hub, leaf, chunk, server + 1);
+            }
         }
     }
     return ccl_schedule_builder_finish(b, out, err);
 }
 
-/* Copies of all trees on channels of their own, in pieces. */
-static ccl_status_t make_copies(const staggered_t *s, const ccl_schedule_t *base, uint32_t copies,
+/* All trees on channels of their own, in pieces. @param bases  [copies] */
+static ccl_status_t make_copies(const staggered_t *s, ccl_schedule_t *const *bases, uint32_t copies,
                                 uint32_t pieces, ccl_schedule_t **out, ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
-    CCL_TRY(ccl_collective_split(base->coll, copies, &coll, err));
+    CCL_TRY(ccl_collective_split(bases[0]->coll, copies, &coll, err));
     ccl_schedule_builder_t *b = ccl_schedule_builder_create(s->name, coll);
     if (!b)
         return ccl_fail_nomem(err);
     for (uint32_t k = 0; k < copies; k++) {
-        for (uint32_t i = 0; i < base->ntransfers; i++) {
-            ccl_transfer_t t = base->transfers[i];
-            t.chunk += k * base->coll->nchunks;
-            t.channel = (uint16_t)(t.channel + k * base->nchannels);
+        for (uint32_t i = 0; i < bases[k]->ntransfers; i++) {
+            ccl_transfer_t t = bases[k]->transfers[i];
+            t.chunk += k * bases[k]->coll->nchunks;
+            t.channel = (uint16_t)(t.channel + k * bases[k]->nchannels);
             ccl_schedule_builder_add(b, t);
         }
     }
@@ -69,13 +102,13 @@ static ccl_status_t make_copies(const staggered_t *s, const ccl_schedule_t *base
     return CCL_OK;
 }
 
-static ccl_status_t try_pieces(staggered_t *s, const ccl_schedule_t *base, const char *how,
+static ccl_status_t try_pieces(staggered_t *s, ccl_schedule_t *const *bases, const char *how,
                                uint32_t copies, uint32_t pieces, ccl_i_timing_t *timing,
                                ccl_error_t *err) {
     ccl_schedule_t *made = NULL;
-    CCL_TRY(make_copies(s, base, copies, pieces, &made, err));
+    CCL_TRY(make_copies(s, bases, copies, pieces, &made, err));
     ccl_status_t status =
-        ccl_i_time_schedule(s->asked->ctx, s->asked->topo, s->asked->routes, made, timing, err);
+        ccl_i_time_protocols(s->asked->ctx, s->asked->topo, s->asked->routes, made, timing, err);
     if (status == CCL_OK && timing->time_s < s->best_s) {
         ccl_origin_set(made->origin, "%s: %s, %u of each, %u pieces each, staggered", s->name, how,
                        copies, pieces);
@@ -89,12 +122,12 @@ static ccl_status_t try_pieces(staggered_t *s, const ccl_schedule_t *base, const
 }
 
 /* All numbers of pieces: the time is not smooth in it, as blocks may fall into step. */
-static ccl_status_t try_base(staggered_t *s, const ccl_schedule_t *base, const char *how,
-                             ccl_error_t *err) {
+static ccl_status_t try_bases(staggered_t *s, ccl_schedule_t *const bases[MOST_COPIES],
+                              const char *how, ccl_error_t *err) {
     const double most_bytes = ccl_lower_most_chunk_bytes(s->asked->topo, "Simple");
     bool unfit = true;
     for (uint32_t i = 0; i < CCL_ARRAY_LEN(COPIES) && unfit; i++) {
-        double tree_bytes = s->size_bytes / base->coll->nchunks / COPIES[i];
+        double tree_bytes = s->size_bytes / bases[0]->coll->nchunks / COPIES[i];
         unfit = false;
         for (uint32_t k = 0; k < CCL_ARRAY_LEN(PIECES) && !unfit; k++) {
             double bytes = tree_bytes / PIECES[k];
@@ -103,7 +136,7 @@ static ccl_status_t try_base(staggered_t *s, const ccl_schedule_t *base, const c
                                      .give_up_s = isfinite(s->best_s) ? s->best_s : 0};
             if (bytes < LEAST_BYTES || bytes > most_bytes)
                 continue;
-            CCL_TRY(try_pieces(s, base, how, COPIES[i], PIECES[k], &timing, err));
+            CCL_TRY(try_pieces(s, bases, how, COPIES[i], PIECES[k], &timing, err));
             unfit = timing.unfit;
         }
     }
@@ -121,28 +154,54 @@ static ccl_status_t best_time(const staggered_t *s, const ccl_schedule_t *schedu
     return CCL_OK;
 }
 
+static ccl_status_t try_stars(staggered_t *s, ccl_error_t *err) {
+    const ccl_collective_t *want = s->asked->want;
+    ccl_schedule_t *bases[MOST_COPIES] = {NULL};
+    ccl_i_cluster_t c;
+    CCL_TRY(ccl_i_cluster_init(&c, s->asked->topo, s->asked->routes, err));
+    bool rails = c.nservers > 1 && c.min_gpus == c.max_gpus && c.min_gpus > 2;
+    const place_t place = {.cluster = &c,
+                           .root = want->root,
+                           .servers = rails ? c.nservers : 1,
+                           .lanes = rails ? c.min_gpus : c.nranks,
+                           .reduce = want->kind == CCL_REDUCE};
+    ccl_status_t status = CCL_OK;
+    for (uint32_t k = 0; status == CCL_OK && k < MOST_COPIES; k++)
+        status = make_stars(&place, want, k, &bases[k], err);
+    if (status == CCL_OK)
+        status = try_bases(s, bases, rails ? "stars along rails" : "stars", err);
+    for (uint32_t k = 0; k < MOST_COPIES; k++)
+        ccl_schedule_destroy(bases[k]);
+    ccl_i_cluster_fini(&c);
+    return status;
+}
+
+static ccl_status_t try_chains(staggered_t *s, ccl_error_t *err) {
+    ccl_synth_options_t usual = CCL_SYNTH_OPTIONS_INIT;
+    ccl_schedule_t *base = NULL;
+    usual.size_bytes = s->size_bytes;
+    if (ccl_synthesize(s->asked->ctx, "ring", s->asked->topo, s->asked->routes, s->asked->want,
+                       &usual, &base, NULL) != CCL_OK)
+        return CCL_OK;
+    ccl_schedule_t *const bases[MOST_COPIES] = {base, base, base, base};
+    ccl_status_t status = try_bases(s, bases, "chains", err);
+    ccl_schedule_destroy(base);
+    return status;
+}
+
 ccl_status_t ccl_i_stagger_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t **schedule,
                                      ccl_error_t *err) {
     const ccl_synth_options_t *options = asked->options;
     const ccl_collective_t *want = asked->want;
     staggered_t s = {.asked = asked, .name = (*schedule)->name, .size_bytes = options->size_bytes};
-    ccl_synth_options_t usual = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *base = NULL;
-
     if ((want->kind != CCL_BROADCAST && want->kind != CCL_REDUCE) || want->nranks < 3 ||
         !(options->size_bytes > 0) || asked->topo->ntransports == 0 || options->chunks ||
         options->channels || options->part || options->plain)
         return CCL_OK;
     CCL_TRY(best_time(&s, *schedule, &s.best_s, err));
-    CCL_TRY(make_stars(want, &base, err));
-    ccl_status_t status = try_base(&s, base, "stars", err);
-    ccl_schedule_destroy(base);
-    base = NULL;
-    usual.size_bytes = options->size_bytes;
-    if (status == CCL_OK && ccl_synthesize(asked->ctx, "ring", asked->topo, asked->routes, want,
-                                           &usual, &base, NULL) == CCL_OK)
-        status = try_base(&s, base, "chains", err);
-    ccl_schedule_destroy(base);
+    ccl_status_t status = try_stars(&s, err);
+    if (status == CCL_OK)
+        status = try_chains(&s, err);
     if (status == CCL_OK && s.best) {
         ccl_schedule_destroy(*schedule);
         *schedule = s.best;

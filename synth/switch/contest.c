@@ -357,7 +357,7 @@ static ccl_status_t large_domains(const ccl_i_asked_t *asked, uint32_t *out, ccl
     ccl_i_cluster_t c;
     CCL_TRY(ccl_i_cluster_init(&c, asked->topo, asked->routes, err));
     *out = c.min_gpus >= LARGE_DOMAIN ? c.nservers : 0;
-    for (uint32_t v = 0; v<c.nservers && * out> 0; v++)
+    for (uint32_t v = 0; v < c.nservers; v++)
         for (int adds = 0; adds < 2; adds++)
             if (!ccl_topology_in_switch(asked->topo, adds == 1, c.ranks + c.first[v],
                                         ccl_i_cluster_gpus(&c, v)))

@@ -15,8 +15,9 @@ static const struct {
     {"dgx-a100", "set:blocks=30", CCL_BROADCAST, 0x1p26, 2, "packing: stars, 2 of each", 0.75},
     {"dgx1-v100", NULL, CCL_BROADCAST, 0x1p26, 4, "packing: chains, 4 of each", 0.9},
     {"mi300x-x8", NULL, CCL_REDUCE, 0x1p26, 4, "packing: chains, 4 of each", 0.9},
-    {"dgx-h100*2", NULL, CCL_BROADCAST, 0x1p26, 0, "packing: ", 1}, /* stars load NICs */
-    {"dgx-a100", NULL, CCL_BROADCAST, 0x1p14, 0, "packing: ", 2},   /* a piece or two */
+    {"dgx-a100*2", NULL, CCL_BROADCAST, 0x1p26, 4, "packing: stars along rails, 4 of each", 0.8},
+    {"dgx-a100", NULL, CCL_BROADCAST, 0x1p22, 4, "packing: stars, 4 of each, 8 pieces", 0.75},
+    {"dgx-a100", NULL, CCL_BROADCAST, 0x1p14, 0, "packing: ", 2}, /* a piece or two */
     {"dgx-a100", NULL, CCL_ALLGATHER, 0x1p26, 0, "packing: ", 2},
 };
 
