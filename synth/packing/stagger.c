@@ -14,13 +14,14 @@ enum { MOST_COPIES = 4 };
 static const uint32_t COPIES[] = {MOST_COPIES, 2};
 static const uint32_t PIECES[] = {8, 12, 16, 24, 32, 48, 64, 96, 128};
 static const double LEAST_BYTES = 4096; /* of a piece */
+static const double MOST_WORK = 200000; /* transfers times pieces */
 
 typedef struct staggered {
     const ccl_i_asked_t *asked;
-    const char *name; /* of the synthesizer */
+    const ccl_schedule_t *given;
     double size_bytes;
     ccl_schedule_t *best; /* NULL: none is faster than the schedule that there is */
-    double best_s;
+    double best_s;        /* < 0: not known yet */
 } staggered_t;
 
 /** Where stars stand: all GPUs as one server, or servers of as many GPUs, the root's first. */
@@ -85,7 +86,7 @@ static ccl_status_t make_copies(const staggered_t *s, ccl_schedule_t *const *bas
                                 uint32_t pieces, ccl_schedule_t **out, ccl_error_t *err) {
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_split(bases[0]->coll, copies, &coll, err));
-    ccl_schedule_builder_t *b = ccl_schedule_builder_create(s->name, coll);
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create(s->given->name, coll);
     if (!b)
         return ccl_fail_nomem(err);
     for (uint32_t k = 0; k < copies; k++) {
@@ -110,8 +111,8 @@ static ccl_status_t try_pieces(staggered_t *s, ccl_schedule_t *const *bases, con
     ccl_status_t status =
         ccl_i_time_protocols(s->asked->ctx, s->asked->topo, s->asked->routes, made, timing, err);
     if (status == CCL_OK && timing->time_s < s->best_s) {
-        ccl_origin_set(made->origin, "%s: %s, %u of each, %u pieces each, staggered", s->name, how,
-                       copies, pieces);
+        ccl_origin_set(made->origin, "%s: %s, %u of each, %u pieces each, staggered",
+                       s->given->name, how, copies, pieces);
         ccl_schedule_destroy(s->best);
         s->best = made;
         s->best_s = timing->time_s;
@@ -119,6 +120,18 @@ static ccl_status_t try_pieces(staggered_t *s, ccl_schedule_t *const *bases, con
     }
     ccl_schedule_destroy(made);
     return status;
+}
+
+/* What there is, under the protocol that suits it; asked for when something may be faster. */
+static ccl_status_t find_best(staggered_t *s, ccl_error_t *err) {
+    ccl_i_timing_t timing = {.size_bytes = s->size_bytes,
+                             .way.granularity = CCL_GRANULARITY_ALGORITHM};
+    if (s->best_s >= 0)
+        return CCL_OK;
+    CCL_TRY(ccl_i_time_protocols(s->asked->ctx, s->asked->topo, s->asked->routes, s->given, &timing,
+                                 err));
+    s->best_s = timing.time_s;
+    return CCL_OK;
 }
 
 /* All numbers of pieces: the time is not smooth in it, as blocks may fall into step. */
@@ -131,26 +144,17 @@ static ccl_status_t try_bases(staggered_t *s, ccl_schedule_t *const bases[MOST_C
         unfit = false;
         for (uint32_t k = 0; k < CCL_ARRAY_LEN(PIECES) && !unfit; k++) {
             double bytes = tree_bytes / PIECES[k];
+            if (bytes < LEAST_BYTES || bytes > most_bytes ||
+                (double)COPIES[i] * bases[0]->ntransfers * PIECES[k] > MOST_WORK)
+                continue;
+            CCL_TRY(find_best(s, err));
             ccl_i_timing_t timing = {.size_bytes = s->size_bytes,
                                      .way.granularity = CCL_GRANULARITY_ALGORITHM,
                                      .give_up_s = isfinite(s->best_s) ? s->best_s : 0};
-            if (bytes < LEAST_BYTES || bytes > most_bytes)
-                continue;
             CCL_TRY(try_pieces(s, bases, how, COPIES[i], PIECES[k], &timing, err));
             unfit = timing.unfit;
         }
     }
-    return CCL_OK;
-}
-
-/* Each with the protocol that suits it. */
-static ccl_status_t best_time(const staggered_t *s, const ccl_schedule_t *schedule, double *out,
-                              ccl_error_t *err) {
-    ccl_i_timing_t timing = {.size_bytes = s->size_bytes,
-                             .way.granularity = CCL_GRANULARITY_ALGORITHM};
-    CCL_TRY(ccl_i_time_protocols(s->asked->ctx, s->asked->topo, s->asked->routes, schedule, &timing,
-                                 err));
-    *out = timing.time_s;
     return CCL_OK;
 }
 
@@ -193,12 +197,12 @@ ccl_status_t ccl_i_stagger_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t 
                                      ccl_error_t *err) {
     const ccl_synth_options_t *options = asked->options;
     const ccl_collective_t *want = asked->want;
-    staggered_t s = {.asked = asked, .name = (*schedule)->name, .size_bytes = options->size_bytes};
+    staggered_t s = {
+        .asked = asked, .given = *schedule, .size_bytes = options->size_bytes, .best_s = -1};
     if ((want->kind != CCL_BROADCAST && want->kind != CCL_REDUCE) || want->nranks < 3 ||
         !(options->size_bytes > 0) || asked->topo->ntransports == 0 || options->chunks ||
         options->channels || options->part || options->plain)
         return CCL_OK;
-    CCL_TRY(best_time(&s, *schedule, &s.best_s, err));
     ccl_status_t status = try_stars(&s, err);
     if (status == CCL_OK)
         status = try_chains(&s, err);
