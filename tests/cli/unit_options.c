@@ -77,7 +77,7 @@ static void value_out(const ccl_option_t *o, char *out, size_t len) {
 
 static ccl_status_t parse(const ccl_i_command_t *command, const char *name, const char *value,
                           ccl_i_args_t *args, ccl_error_t *err) {
-    static char word[400], input[] = "input"; /* borrowed by args */
+    static char word[400], input[] = "input";   /* borrowed by args */
     char *argv[] = {word, input, input, input}; /* as many inputs as a command needs */
     snprintf(word, sizeof word, value ? "--%s=%s" : "--%s", name, value);
     ccl_i_args_init(args);
