@@ -213,8 +213,8 @@ typedef struct ccl_bound_demand {
                               d; NULL: 1 for each two */
     const uint32_t *sent;  /**< ENDS: [nranks * nranks] likewise */
     uint64_t parts;        /**< the message has this many parts */
-    const struct ccl_bandwidth_bound *flows; /**< PAIRS, for bounds over time: where it has lengths
-                                                  they are taken with windows; NULL: none */
+    const struct ccl_bandwidth_bound *flows; /**< for bounds over time: where it has lengths they
+                                                are taken with windows; NULL: none */
     const double
         *entering;         /**< ENDS: what must enter each part of ccl_cut_levels_init()'s levels,
                                 one level after the other, in parts of the message; NULL: unknown */
@@ -233,7 +233,10 @@ typedef enum ccl_bound_proof {
     CCL_BOUND_PARTITION, /**< AllReduce: 2 (k - 1) times the message must pass between k parts,
                               or come to them from switches that multicast or reduce */
     CCL_BOUND_LENGTHS,   /**< pairs: bytes times distance over capacity times length of the links */
-    CCL_BOUND_SERVERS    /**< the same with every server as one node, its inside without limits */
+    CCL_BOUND_SERVERS,   /**< the same with every server as one node, its inside without limits */
+    CCL_BOUND_DOMAINS    /**< AllReduce where switches multicast or reduce: messages of an element
+                              over what GPUs and such switches can send, messages past them weigh more
+                          */
 } ccl_bound_proof_t;
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof); /**< "cut", ... static */
 
@@ -247,9 +250,11 @@ typedef struct ccl_bandwidth_bound {
     uint32_t *part;           /**< [ndevices] part of a device: in a cut 1 is the side that sends.
                                    NULL: no cut is the proof */
     uint32_t nlinks;
-    uint32_t *links;  /**< links that such a schedule saturates, ascending */
-    double *lengths;  /**< of LENGTHS: [nlinks + ngroups] of links, then groups; else NULL */
-    double distance;  /**< then the sum over pairs of parts times distance */
+    uint32_t *links; /**< links that such a schedule saturates, ascending */
+    double
+        *lengths; /**< of LENGTHS, DOMAINS: [nlinks + ngroups] of links, then groups; else NULL */
+    double distance;  /**< then the sum over pairs of parts times distance; of DOMAINS the least sum
+                           of lengths that an element passes */
     double trees_Bps; /**< AllReduce: best of reduce-scatter and all-gather along trees, with as
                            much rooted at each GPU as is best; else 0 */
     ccl_arena_t arena;

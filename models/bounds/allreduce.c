@@ -348,6 +348,11 @@ static ccl_status_t with_switches(const ccl_ctx_t *ctx, sets_t *s, const around_
         if (status == CCL_OK)
             status = able_partitions(ctx, s, &h, x->enter, out, err);
         s->apart = false;
+        for (uint32_t v = 0; v < s->c->topo->ndevices; v++)
+            h.whole[v] = h.of_switch[v] != CCL_NONE;
+        if (status == CCL_OK)
+            status = ccl_i_bound_domains(ctx, x->enter ? &s->in : &s->out,
+                                         x->enter ? &s->out : &s->in, h.whole, out, err);
     }
     holders_fini(&h);
     return status;

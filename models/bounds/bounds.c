@@ -15,7 +15,8 @@
 enum { FEW_RANKS = 24 };
 
 const char *ccl_bound_proof_name(ccl_bound_proof_t proof) {
-    static const char *const names[] = {"nothing", "cut", "partition", "lengths", "servers"};
+    static const char *const names[] = {"nothing", "cut",     "partition",
+                                        "lengths", "servers", "domains"};
     return (size_t)proof < CCL_ARRAY_LEN(names) ? names[proof] : "unknown";
 }
 
@@ -94,10 +95,13 @@ int64_t ccl_i_cut_units(ccl_i_cutter_t *k, const bool *side) {
     return units;
 }
 
-/* A GPU that neither sends nor receives. */
-static bool passed_by(const ccl_capacity_t *c, uint32_t v, const uint8_t *from, const uint8_t *to) {
-    uint32_t rank = v < c->topo->ndevices ? c->topo->devices[v].rank : CCL_NONE;
-    return rank != CCL_NONE && !from[rank] && !to[rank];
+bool ccl_i_cut_shuns(const ccl_i_cutter_t *k, uint32_t v, const uint8_t *from, const uint8_t *to) {
+    const ccl_topology_t *topo = k->c->topo;
+    if (v >= topo->ndevices)
+        return false;
+    uint32_t rank = topo->devices[v].rank;
+    return (k->held && k->held[v] == 3) ||
+           (k->alone && rank != CCL_NONE && !from[rank] && !to[rank]);
 }
 
 int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t *to) {
@@ -125,7 +129,7 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
     for (uint32_t a = 0; ok && a < c->narcs; a++) {
         const ccl_capacity_arc_t *arc = &c->arcs[a];
         bool shut =
-            k->alone && (passed_by(c, arc->from, from, to) || passed_by(c, arc->to, from, to));
+            ccl_i_cut_shuns(k, arc->from, from, to) || ccl_i_cut_shuns(k, arc->to, from, to);
         ok = ccl_maxflow_arc(joined, k->reversed ? arc->to : arc->from,
                              k->reversed ? arc->from : arc->to, shut ? 0 : arc->units) != CCL_NONE;
     }
@@ -137,7 +141,7 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
             ok = ccl_maxflow_arc(joined, d, c->nvertices + 1, most) != CCL_NONE;
     }
     for (uint32_t v = 0; ok && k->held && v < c->topo->ndevices; v++) {
-        if (k->held[v])
+        if (k->held[v] == 1 || k->held[v] == 2)
             ok = ccl_maxflow_arc(joined, k->held[v] == 1 ? k->source : v,
                                  k->held[v] == 1 ? v : c->nvertices + 1, most) != CCL_NONE;
     }

@@ -11,8 +11,8 @@ typedef struct ccl_i_cutter {
     ccl_maxflow_t *flow;
     uint32_t source;
     bool *side; /**< [nvertices + 1] of the last cut found */
-    /** [ndevices] switches that ccl_i_cut_between() takes for senders (1) or receivers (2);
-       borrowed, NULL: none */
+    /** [ndevices] switches that ccl_i_cut_between() takes for senders (1) or receivers (2), or
+       leaves out (3); borrowed, NULL: none */
     const uint8_t *held;
     bool alone;           /**< with held: no way leads through GPUs that neither send nor receive */
     int64_t *group_units; /**< [ngroups] of groups without a vertex, else -1 */
@@ -27,6 +27,11 @@ int64_t ccl_i_cut_units(ccl_i_cutter_t *cutter, const bool *side);
 /** Units that can go from the ranks of `from` to those of `to` ([nranks] each) at once; fills side.
  */
 int64_t ccl_i_cut_between(ccl_i_cutter_t *cutter, const uint8_t *from, const uint8_t *to);
+
+/** Whether the cut has no way through `v`: a switch that is left out, or with `alone` a GPU that
+ * neither sends nor receives. */
+bool ccl_i_cut_shuns(const ccl_i_cutter_t *cutter, uint32_t v, const uint8_t *from,
+                     const uint8_t *to);
 
 /** The tightest cut so far: `parts` must leave `side`, `units` can in a second and unit. */
 typedef struct ccl_i_cut {
@@ -64,6 +69,13 @@ ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                ccl_error_t *err);
 ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                    ccl_bandwidth_bound_t *out, ccl_error_t *err);
+/**
+ * AllReduce where switches multicast (leave) or reduce (enter), if that is a tighter bound.
+ * @param leave  cuts of what leaves, @param enter  of what enters; the other way round where
+ * switches reduce. @param able  [ndevices] those switches.
+ */
+ccl_status_t ccl_i_bound_domains(const ccl_ctx_t *ctx, ccl_i_cutter_t *leave, ccl_i_cutter_t *enter,
+                                 const uint8_t *able, ccl_bandwidth_bound_t *out, ccl_error_t *err);
 /** Bytes per second that the best reduce-scatter and all-gather along plain trees reach; 0: not
  * found in time. */
 ccl_status_t ccl_i_bound_trees(const ccl_ctx_t *ctx, const ccl_capacity_t *c,

@@ -265,14 +265,15 @@ static ccl_status_t lengths(job_t *job, ccl_error_t *err) {
     const ccl_bandwidth_bound_t *flows = job->demand->flows;
     uint32_t n = c->topo->nranks;
     double most = 0;
+    bool all = job->demand->shape == CCL_BOUND_ALLREDUCE;
     if (!flows || !flows->lengths || job->demand->reversed)
         return CCL_OK;
     double *weights = malloc((c->narcs + (size_t)1) * sizeof *weights);
     double *latest = malloc((c->nvertices + c->narcs + (size_t)1) * sizeof *latest);
     ccl_status_t status = weights && latest ? CCL_OK : ccl_fail_nomem(err);
-    memset(job->sources, 0, n);
-    memset(job->dests, 0, n);
-    for (uint32_t i = 0; i < n * n; i++) {
+    memset(job->sources, all, n);
+    memset(job->dests, all, n);
+    for (uint32_t i = 0; i < n * n && !all; i++) {
         bool some = pair(job, i / n, i % n) > 0;
         job->sources[i / n] |= some;
         job->dests[i % n] |= some;
@@ -290,7 +291,7 @@ static ccl_status_t lengths(job_t *job, ccl_error_t *err) {
         status = ccl_i_time_reach(net, true, job->dests, NULL, latest, NULL, err);
     if (status == CCL_OK) {
         const ccl_i_time_side_t side = {.earliest = job->far, .latest = latest, .weights = weights};
-        const double share = flows->distance / most / (double)job->demand->parts;
+        const double share = flows->distance / most / (all ? 1 : (double)job->demand->parts);
         const ccl_i_time_needed_t needed = {.share = share,
                                             .least = share,
                                             .partials = 1,
@@ -355,7 +356,8 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
         }
         CCL_TRY(all_around(job, true, true, true, err));
     }
-    return levels(job, true, err);
+    CCL_TRY(levels(job, true, err));
+    return lengths(job, err);
 }
 
 static bool job_init(job_t *job) {

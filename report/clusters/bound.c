@@ -49,6 +49,8 @@ static const char *proof_text(const ccl_bandwidth_bound_t *b) {
         return "the tightest cut";
     case CCL_BOUND_PARTITION:
         return "the tightest partition";
+    case CCL_BOUND_DOMAINS:
+        return "messages through switches and past them";
     case CCL_BOUND_LENGTHS:
         return "flows between all pairs";
     case CCL_BOUND_SERVERS:

@@ -198,7 +198,8 @@ static ccl_status_t cut_use(const ccl_topology_t *topo, const ccl_program_t *p,
         return CCL_OK;
     cut->capacity_Bps = capacity_of(topo, in);
     cut->busy = cut->carried_bytes / (cut->capacity_Bps * r->time_s);
-    if (bound->proof != CCL_BOUND_LENGTHS && bound->proof != CCL_BOUND_SERVERS)
+    if (bound->proof != CCL_BOUND_LENGTHS && bound->proof != CCL_BOUND_SERVERS &&
+        bound->proof != CCL_BOUND_DOMAINS)
         cut->least_bytes = e->bound.bandwidth_s * cut->capacity_Bps;
     for (uint32_t k = 0; k < e->intervals; k++)
         cut->interval_busy[k] /= cut->capacity_Bps * r->time_s / e->intervals;
