@@ -412,7 +412,13 @@ ccl_status_t ccl_i_pack_schedule(packing_t *p, bool low, const ccl_synth_options
         return ccl_i_through_look(&asked, *out, options->in_switch_bytes,
                                   p->beat_s > 0 ? p->beat_s : INFINITY, time_out, err);
     }
-    if (isinf(*time_out))
+    if (isinf(*time_out) && p->beat_s > 0) { /* too large for a race: one run says who is faster */
+        ccl_i_timing_t timing = {.size_bytes = options->size_bytes,
+                                 .way.granularity = CCL_GRANULARITY_ALGORITHM,
+                                 .give_up_s = p->beat_s};
+        CCL_TRY(ccl_i_time_schedule(p->ctx, p->c->topo, p->cluster->routes, *out, &timing, err));
+        *time_out = timing.time_s;
+    } else if (isinf(*time_out))
         *time_out = ccl_i_pack_seconds(p) * options->size_bytes;
     else if (options->size_bytes <= SMALL_BYTES) {
         ccl_i_timing_t timing = {.size_bytes = options->size_bytes,

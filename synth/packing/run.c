@@ -350,12 +350,12 @@ typedef struct last {
 static uint32_t promising(const run_t *r, uint64_t transfers, const last_t *l) {
     double links_s = r->size_bytes / ((double)r->packed->total * r->packed->tree_Bps);
     double fill_s = (l->time_s[0] - l->time_s[1]) / (1.0 / l->pieces[0] - 1.0 / l->pieces[1]);
-    uint32_t now = l->pieces[1], more = now < POLICY.fine / 2 ? 4 * now : 2 * now;
+    uint32_t now = l->pieces[1];
+    double most = fmin(POLICY.fine, POLICY.work / (double)transfers);
+    uint32_t more = 4 * now <= most ? 4 * now : 2 * now;
     double gain_s = fill_s * (1.0 / now - 1.0 / more);
-    bool can = more <= POLICY.fine && (double)transfers * more <= POLICY.work;
-    return can && l->time_s[1] > POLICY.near * links_s && gain_s > POLICY.promise * l->time_s[1]
-               ? more
-               : 0;
+    bool gains = l->time_s[1] > POLICY.near * links_s && gain_s > POLICY.promise * l->time_s[1];
+    return more <= most && gains ? more : 0;
 }
 
 /* Pieces or chunks of a tree are not too small for a try. */

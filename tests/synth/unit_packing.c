@@ -230,6 +230,51 @@ START_TEST(by_size) {
 }
 END_TEST
 
+/* What is too large to be raced runs once where there is something to beat: what its links need is
+ * no time. */
+START_TEST(too_large_to_race) {
+    enum { N = 6, TIMES = 2000 };
+    static const struct {
+        double beat; /* times what links need; 0: nothing was made before */
+        bool runs, faster;
+    } rows[] = {{0, false, true}, {1.001, true, false}, {10, true, true}};
+    fixture_t f;
+    open_fixture(&f, "servers:3 gpus:2 nvswitch=100GB/s,1us nics:2x25GB/s,2us", 0);
+    double weight[N] = {1, 1, 1, 1, 1, 1};
+    int64_t roots[N] = {0};
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, N, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_i_packing_t p = {.cluster = &f.cluster,
+                         .c = f.capacity,
+                         .want = want,
+                         .n = N,
+                         .weight = weight,
+                         .roots = roots,
+                         .units = calloc(f.capacity->narcs + (size_t)1, sizeof *p.units),
+                         .has_up = true,
+                         .has_down = true};
+    options.size_bytes = 0x1p20;
+    ck_assert_int_eq(ccl_i_pack_anywhere(&p, 1, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_i_pack_share(&p, TIMES, NULL), CCL_OK);
+    double links_s = ccl_i_pack_seconds(&p) * options.size_bytes;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+        ccl_schedule_t *made = NULL;
+        double time_s;
+        p.beat_s = rows[i].beat * links_s;
+        ck_assert_int_eq(ccl_i_pack_schedule(&p, false, &options, &made, &time_s, NULL), CCL_OK);
+        ck_assert_int_eq(made->ntransfers, 2 * N * TIMES * (N - 1));
+        ck_assert_msg((time_s < INFINITY) == rows[i].faster, "row %zu: %g us", i, 1e6 * time_s);
+        ck_assert_msg((time_s > links_s) == rows[i].runs, "row %zu: %g us", i, 1e6 * time_s);
+        ccl_schedule_destroy(made);
+    }
+    ccl_i_pack_forest_fini(&p.down);
+    ccl_i_pack_forest_fini(&p.up);
+    free(p.units);
+    ccl_collective_destroy(want);
+    close_fixture(&f);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("packing");
     TCase *tc = tcase_create("packing");
@@ -239,6 +284,7 @@ int main(void) {
     tcase_add_test(tc, by_load);
     tcase_add_test(tc, by_size);
     tcase_add_test(tc, connections);
+    tcase_add_test(tc, too_large_to_race);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
