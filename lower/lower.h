@@ -10,6 +10,9 @@
 
 CCL_BEGIN_DECLS
 
+/** Of a message where the caller gives no size: 256 MiB. */
+#define CCL_LOWER_SIZE_BYTES 268435456.0
+
 /** Order in which a rank's operations run. */
 typedef enum ccl_order {
     CCL_ORDER_STEP, /**< the schedule's own steps */
@@ -82,9 +85,10 @@ typedef struct ccl_lower_options {
     const ccl_topology_t *topo; /**< borrowed; needed by every order but `step`, every
                                      allocation but `connection`, and automatic stages */
     ccl_routes_t *routes;       /**< borrowed; NULL: made for the call */
-    double size_bytes;          /**< the run whose timeline `state` looks at; 0: 256 MiB */
-    uint32_t batches;           /**< its micro-batches; 0: as many as the model says */
-    ccl_lower_stats_t *stats;   /**< filled when not NULL */
+    double size_bytes;        /**< the run whose timeline `state` looks at; 0: CCL_LOWER_SIZE_BYTES
+                               */
+    uint32_t batches;         /**< its micro-batches; 0: as many as the model says */
+    ccl_lower_stats_t *stats; /**< filled when not NULL */
     bool rough; /**< to look at its time only, order `hpds` and allocation `state` soon: of more
                    than 100,000 sends not all ways are simulated; what state would merge, at a cost
                    of at most 1 %, stays in blocks of its own */
@@ -193,8 +197,8 @@ ccl_status_t ccl_lower(const ccl_ctx_t *ctx, const ccl_schedule_t *schedule,
 double ccl_lower_most_chunk_bytes(const ccl_topology_t *topo, const char *proto);
 
 /**
- * Micro-batches that a run of `size_bytes` (0: 256 MiB) has by default, counting all transports of
- * the topology. @param chunk_bytes_out  bytes of the greatest chunk over all of them.
+ * Micro-batches that a run of `size_bytes` (0: CCL_LOWER_SIZE_BYTES) has by default, counting all
+ * transports of the topology. @param chunk_bytes_out  bytes of the greatest chunk over all of them.
  */
 double ccl_lower_batches(const ccl_schedule_t *schedule, const ccl_topology_t *topo,
                          const char *proto, double size_bytes, double *chunk_bytes_out);

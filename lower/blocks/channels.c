@@ -126,7 +126,7 @@ double ccl_lower_batches(const ccl_schedule_t *schedule, const ccl_topology_t *t
         most = fmin(most, schedule->piece_bytes);
     for (uint32_t k = 0; k < coll->nchunks; k++)
         share = coll->chunks[k].share > share ? coll->chunks[k].share : share;
-    double bytes = share * (size_bytes > 0 ? size_bytes : 256.0 * (1 << 20));
+    double bytes = share * (size_bytes > 0 ? size_bytes : CCL_LOWER_SIZE_BYTES);
     double batches = isfinite(most) ? ccl_model_ceil(bytes / most) : 1;
     *chunk_bytes_out = bytes;
     return fmax(batches, 1);

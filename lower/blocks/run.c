@@ -4,7 +4,7 @@
 static ccl_sim_options_t run_options(const ccl_lower_options_t *options, bool timeline,
                                      double give_up_s) {
     ccl_sim_options_t run = CCL_SIM_OPTIONS_INIT;
-    run.size_bytes = options->size_bytes > 0 ? options->size_bytes : 268435456;
+    run.size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES;
     run.batches = options->batches;
     run.granularity = options->granularity;
     run.step_times = timeline && !options->rough; /* rough: nothing is merged */

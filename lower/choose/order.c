@@ -221,7 +221,7 @@ ccl_status_t ccl_i_lower_order(const ccl_ctx_t *ctx, const ccl_schedule_t *sched
                 .how = how,
                 .stats = stats,
                 .batches = options->batches,
-                .size_bytes = options->size_bytes > 0 ? options->size_bytes : 256.0 * (1 << 20),
+                .size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES,
                 .best_s = INFINITY};
     double bytes;
     *out = (ccl_i_ordered_t){.order = CCL_I_ORDER_OTHER};

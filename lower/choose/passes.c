@@ -387,7 +387,6 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
 
 /* Pieces of a micro-batch whose first ones differ, at most: a step of a block each. */
 enum { MOST_PIECES = 128 };
-static const double DEFAULT_BYTES = 256.0 * 1024 * 1024; /* ccl_lower_options_t.size_bytes */
 
 /* Do its chunks begin with pieces of different sizes? Only in blocks that do one piece after the
    other, in memory that its elements share in the same way. */
@@ -412,7 +411,7 @@ static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
     if (options->executor == CCL_EXECUTOR_ANY) /* others have a rule of their own */
         how.piece_bytes = schedule->piece_bytes;
     if (staggers(schedule, options)) {
-        double size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_BYTES;
+        double size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES;
         double pieces = ceil(size_bytes / schedule->coll->nchunks / schedule->piece_bytes - 1e-9);
         how.stagger = pieces >= 2 ? schedule->stagger : 0;
         how.pieces = (uint32_t)fmin(pieces, MOST_PIECES);

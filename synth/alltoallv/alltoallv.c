@@ -24,7 +24,7 @@ typedef struct policy {
     double slack; /* part by which a plan must be faster than the former schedule's ways */
 } policy_t;
 
-static const policy_t POLICY = {.size = 268435456,
+static const policy_t POLICY = {.size = CCL_LOWER_SIZE_BYTES,
                                 .transfers = 1e5,
                                 .near = 1.01,
                                 .off = 1.04,

@@ -32,7 +32,7 @@ static const policy_t POLICY = {.parts = 16,
                                 .hom_sms = 0.7,
                                 .sketched = 16,
                                 .work = 2e6,
-                                .size = 268435456};
+                                .size = CCL_LOWER_SIZE_BYTES};
 
 static bool supports_kind(const ccl_collective_t *want, const char **why) {
     if (want->kind != CCL_SENDRECV && want->kind != CCL_CUSTOM)

@@ -34,7 +34,7 @@ static const policy_t POLICY = {.transfers = 1.2e6,
                                 .margin = 1e-6,
                                 .pod_sms = 0.7,
                                 .rail_sms = 0.25,
-                                .size = 268435456};
+                                .size = CCL_LOWER_SIZE_BYTES};
 
 /* Parts of a shard, most first. */
 static const uint32_t parts_tried[] = {16, 8, 4, 2};

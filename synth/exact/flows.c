@@ -15,7 +15,6 @@
 
 #define MOST_VARIABLES 20000.0
 #define MOST_SENDS 50000.0
-#define DEFAULT_SIZE_BYTES 268435456.0
 
 /** Into how many parts a chunk is cut, each on a path of its own. */
 static const uint32_t cuts[] = {8, 4, 16, 2, 1, 32};
@@ -219,7 +218,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_error_t *err) {
     const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
     job_t j = {.asked = &asked,
-               .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES};
+               .size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES};
     ccl_status_t status = ccl_i_exchange_init(&j.x, topo, routes, NULL, err);
     if (status == CCL_OK)
         status = find_flows(&j, err);

@@ -258,7 +258,7 @@ static ccl_status_t solve(ccl_child_pipe_t *pipe, void *user, ccl_error_t *err) 
 
 static ccl_status_t prepare(plan_t *p, ccl_error_t *err) {
     uint32_t n = p->x->nranks, chunks = p->options->chunks ? p->options->chunks : 1;
-    double size = p->options->size_bytes > 0 ? p->options->size_bytes : (double)(256u << 20);
+    double size = p->options->size_bytes > 0 ? p->options->size_bytes : CCL_LOWER_SIZE_BYTES;
     CCL_TRY(ccl_collective_split(p->want, chunks, &p->coll, err));
     p->delay = malloc((p->x->nhops + (size_t)1) * sizeof *p->delay);
     p->window = malloc((p->x->nresources + (size_t)1) * sizeof *p->window);

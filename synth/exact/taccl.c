@@ -103,7 +103,7 @@ static ccl_status_t draw_sketch(plan_t *p, const ccl_i_exchange_t *x, ccl_error_
 static ccl_status_t prepare(plan_t *p, const ccl_i_exchange_t *x, const ccl_collective_t *want,
                             const ccl_synth_options_t *options, ccl_error_t *err) {
     uint32_t chunks = options->chunks ? options->chunks : 1;
-    double size = options->size_bytes > 0 ? options->size_bytes : (double)(256u << 20), bytes = 0;
+    double size = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES, bytes = 0;
     CCL_TRY(ccl_collective_split(want, chunks, &p->coll, err));
     CCL_TRY(draw_sketch(p, x, err));
     for (uint32_t c = 0; c < p->coll->nchunks; c++)

@@ -27,7 +27,7 @@ typedef struct policy {
 } policy_t;
 
 static const policy_t POLICY = {
-    .transfers = 70000, .gain = 1e-3, .small = 8, .simulated = 3e5, .size = 268435456};
+    .transfers = 70000, .gain = 1e-3, .small = 8, .simulated = 3e5, .size = CCL_LOWER_SIZE_BYTES};
 
 /* Parts of a shard that are tried, most first. */
 static const uint32_t cuts_tried[] = {48, 24, 16, 8, 4, 2, 1};

@@ -184,9 +184,10 @@ static ccl_status_t try_chains(staggered_t *s, ccl_error_t *err) {
     ccl_synth_options_t usual = CCL_SYNTH_OPTIONS_INIT;
     ccl_schedule_t *base = NULL;
     usual.size_bytes = s->size_bytes;
-    if (ccl_synthesize(s->asked->ctx, "ring", s->asked->topo, s->asked->routes, s->asked->want,
-                       &usual, &base, NULL) != CCL_OK)
-        return CCL_OK;
+    ccl_status_t made = ccl_synthesize(s->asked->ctx, "ring", s->asked->topo, s->asked->routes,
+                                       s->asked->want, &usual, &base, err);
+    if (made != CCL_OK)
+        return made == CCL_UNSUPPORTED ? CCL_OK : made;
     ccl_schedule_t *const bases[MOST_COPIES] = {base, base, base, base};
     ccl_status_t status = try_bases(s, bases, "chains", err);
     ccl_schedule_destroy(base);

@@ -22,8 +22,7 @@ static const double COARSE = 3.0, FINE = 0.5;
 #define MAX_PARTS 24u
 #define MAX_SKETCHES 200u
 #define VISITS_PER_SKETCH 30u
-#define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
-#define HOP_TABLE_RANKS 2048u          /* 16 MiB */
+#define HOP_TABLE_RANKS 2048u /* 16 MiB */
 
 /* ---------------------------------------------------------------- space */
 
@@ -231,7 +230,7 @@ static void count(ccl_sketch_stats_t *stats, const ccl_i_space_t *space,
 
 static ccl_i_sketch_run_t run_of(const ccl_synth_options_t *options, ccl_sketch_stats_t *stats) {
     return (ccl_i_sketch_run_t){
-        .size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+        .size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES,
         .channels = options->channels,
         .within = options->sketch.within > 0 ? options->sketch.within : WITHIN,
         .most = options->sketch.most_simulated ? options->sketch.most_simulated

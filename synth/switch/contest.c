@@ -20,8 +20,6 @@
 #define LAST_WAVES 6
 #define WAVE_BYTES 65536.0
 #define MOST_TRANSFERS 1200000.0
-/** As ccl_lower() takes. */
-#define DEFAULT_SIZE_BYTES 268435456.0
 /** More than that: a look at everything takes long. */
 #define MOST_RANKS 32
 
@@ -188,7 +186,7 @@ static ccl_status_t count_used(const contest_t *c, const ccl_schedule_t *schedul
 /* Pieces of a part in waves: the larger the message, the longer each. No more than waves of one
    piece take: it is too small. */
 static uint32_t wave_pieces(const contest_t *c, double part_bytes) {
-    double bytes = WAVE_BYTES * sqrt(c->size_bytes / DEFAULT_SIZE_BYTES);
+    double bytes = WAVE_BYTES * sqrt(c->size_bytes / CCL_LOWER_SIZE_BYTES);
     uint32_t pieces = FIRST_WAVES + LAST_WAVES;
     while (pieces * bytes * M_SQRT2 < part_bytes)
         pieces *= 2;
@@ -301,7 +299,7 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
     quiet.progress = NULL;
     quiet.log = NULL;
     const contest_t c = {&quiet, topo, routes,
-                         options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+                         options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES,
                          options->hope_s > 0 ? options->hope_s : INFINITY};
     ccl_status_t status = has_hope(&c, *schedule, &hope, err);
     if (status == CCL_OK && hope)

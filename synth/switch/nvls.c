@@ -126,7 +126,6 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     return CCL_OK;
 }
 
-#define DEFAULT_SIZE_BYTES 268435456.0 /* as lowering takes */
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
 /** Parts of a channel's data in one domain, where copies, pulls and stores work on parts in turn.
@@ -256,7 +255,7 @@ static ccl_status_t fastest(const ccl_i_asked_t *asked, const kind_t *kind, ccl_
                          .make = make,
                          .user = &f,
                          .size_bytes =
-                             options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES,
+                             options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES,
                          .most_s = CCL_I_SYNTH_CARE * options->hope_s,
                          .skip_lone = true};
     ccl_i_switch_how_t best = f.how[0];
