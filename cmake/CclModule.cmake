@@ -26,6 +26,8 @@ if(sanitize)
   target_compile_options(ccl_flags INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation
                          -Wno-maybe-uninitialized -Wno-stringop-overflow>)
   target_link_options(ccl_flags INTERFACE -fsanitize=${sanitize})
+  # Where it was linked: else a start moves 275,000 addresses of the sanitizers' own tables, a quarter of its time.
+  target_link_options(ccl_flags INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
 endif()
 
 # Public headers of a module: the one of its name, and those of its folders that this one includes.

@@ -349,6 +349,8 @@ static const struct {
 };
 
 START_TEST(codes) {
+    if (SANITIZED && _i % 3) /* a start takes a seventh of a second */
+        return;
     said_t said = run(rows[_i].line);
 
     ck_assert_msg(said.rc == rows[_i].rc, "%s: ccllab %s: exit code %d, wanted %d\n%s%s",

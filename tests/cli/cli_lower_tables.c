@@ -82,6 +82,8 @@ START_TEST(file) {
     json_t *table, *verdict, *run_of;
     const json_t *way;
 
+    if (SANITIZED && _i % 3)
+        return;
     snprintf(line, sizeof(line), "lower " CLUSTER " %s %s --size 16M -q --json -o %s", "%s",
              written[_i].options, program);
     table = result(line, schedule);

@@ -2,11 +2,13 @@
 #include "program.h"
 #include "base/json.h"
 
-#define A100 "synth -t syccl-a100-16 -c alltoall --with sketch -s 1M -o /dev/null --format json "
+#define SYNTH                                                                                      \
+    "synth -t 'servers:2 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us' -c alltoall "             \
+    "--with sketch -s 1M -o /dev/null --format json "
 
 static json_t *ask(const char *options) {
     char line[512];
-    snprintf(line, sizeof line, A100 "--json %s", options);
+    snprintf(line, sizeof line, SYNTH "--json %s", options);
     said_t said = run(line);
     ck_assert_msg(said.rc == 0, "%s: %s", options, said.err);
     json_t *root = json_of(&said);
@@ -70,7 +72,7 @@ END_TEST
 
 START_TEST(deterministic) {
     /* Two runs give the same bytes; times come with -v only. */
-    said_t one = run(A100 "--json"), two = run(A100 "--json -j 1"), talks = run(A100 "--json -v");
+    said_t one = run(SYNTH "--json"), two = run(SYNTH "--json -j 1"), talks = run(SYNTH "--json -v");
 
     ck_assert_int_eq(one.rc, 0);
     ck_assert_str_eq(one.out, two.out);
@@ -151,7 +153,7 @@ START_TEST(wrong) {
         char line[512];
         said_t said;
 
-        snprintf(line, sizeof line, A100 "%s", lines[i][0]);
+        snprintf(line, sizeof line, SYNTH "%s", lines[i][0]);
         said = run(line);
         ck_assert_int_eq(said.rc, strstr(lines[i][0], "nowhere") ? 4 : 2);
         ck_assert_msg(strstr(said.err, lines[i][1]) != NULL, "%s: %s", lines[i][0], said.err);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "report/report.h"
 #include "tests/report/schema.h"
 
 #define DATA CCLLAB_SOURCE_DIR "/tests/cli/data"
@@ -80,17 +81,18 @@ static inline size_t lines(const char *text) {
     return n;
 }
 
-/** The schema of results "ccllab/NAME/1", from the program; NULL: it has none of that name. */
+/** The schema of results "ccllab/NAME/1", as `ccllab schema` has it; NULL: there is none of that
+    name. */
 static inline json_t *schema_of(const char *id) {
-    char line[200], name[100];
-    json_t *schema;
-    said_t said;
+    static const ccl_report_style_t style = {CCL_REPORT_JSON, NULL, 0, 0};
+    char name[100];
+    json_t *schema = NULL;
+    ccl_text_t of = {0};
 
     ck_assert_msg(sscanf(id, "ccllab/%99[^/]/1", name) == 1, "no name of a schema: %s", id);
-    snprintf(line, sizeof(line), "schema %s --json", name);
-    said = run(line);
-    schema = said.rc == 0 ? json_loads(said.out, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    said_free(&said);
+    if (ccl_report_schema(name, &style, &of, NULL) == CCL_OK)
+        schema = json_loadb(of.data, of.len, JSON_REJECT_DUPLICATES, NULL);
+    ccl_text_fini(&of);
     return schema;
 }
 

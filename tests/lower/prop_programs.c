@@ -7,9 +7,9 @@
 #include "tests/base/nightly.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { TRIALS = 4, NIGHTLY_TRIALS = 14 }; /* ten times as slow */
+enum { TRIALS = 2, NIGHTLY_TRIALS = 14, EVERY = 5 }; /* ten times as slow */
 #else
-enum { TRIALS = 6, NIGHTLY_TRIALS = 60 };
+enum { TRIALS = 4, NIGHTLY_TRIALS = 60, EVERY = 2 };
 #endif
 
 static const struct {
@@ -101,7 +101,9 @@ static void check_lowered(const ccl_schedule_t *schedule, const ccl_lower_option
 static void check_every_way(ccl_rng_t *rng, const ccl_schedule_t *schedule,
                             const ccl_topology_t *topo, ccl_routes_t *routes, const char *spec,
                             counts_t *counts) {
-    for (uint32_t way = 0; way < 3 * 3 * 4; way++) {
+    /* For every change some of the ways, others for the next schedule. */
+    uint32_t step = nightly() ? 1 : EVERY;
+    for (uint32_t way = ccl_rng_below(rng, step); way < 3 * 3 * 4; way += step) {
         ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
         options.granularity = (ccl_granularity_t)(way % 3);
         options.allocation = (ccl_allocation_t)(way / 3 % 3);
@@ -139,7 +141,7 @@ START_TEST(test_random) {
         check_every_way(&rng, schedule, topo, routes, spec, &counts);
         ccl_schedule_destroy(schedule);
     }
-    ck_assert_uint_gt(counts.lowered, trials * 18);
+    ck_assert_uint_gt(counts.lowered, trials * 18 / (nightly() ? 1 : EVERY));
     ck_assert_uint_ge(counts.several * 2, trials);
     ck_assert(_i == 0 || _i == 3 || counts.spread > 0); /* of one kind: nothing to spread */
     ccl_routes_destroy(routes);
@@ -154,7 +156,8 @@ START_TEST(test_synthesizers) {
     counts_t counts = {0};
     ccl_rng_t rng;
     ccl_rng_init(&rng, 7 + (uint64_t)_i);
-    for (uint32_t kind = SANITIZED * (uint32_t)_i % 2; kind < CCL_CUSTOM; kind += 1 + SANITIZED) {
+    uint32_t step = SANITIZED ? 3 : nightly() ? 1 : 2;
+    for (uint32_t kind = (uint32_t)_i % step; kind < CCL_CUSTOM; kind += step) {
         ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, 1);
         for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && !(*ops)->by_name; ops++) {
             ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
@@ -176,7 +179,7 @@ START_TEST(test_synthesizers) {
         }
         ccl_collective_destroy(want);
     }
-    ck_assert_uint_gt(counts.lowered, 24 * (SANITIZED ? 10 : 20));
+    ck_assert_uint_gt(counts.lowered, 24 * 20 / step / (nightly() ? 1 : EVERY));
 #ifndef __SANITIZE_ADDRESS__ /* there those that search have one kind of collective */
     ck_assert(_i == 0 || counts.joined > 0); /* on one server nothing lies side by side */
 #endif

@@ -3,9 +3,11 @@
  * all types, reductions and granularities, timed blocks, and a program that hangs.
  */
 #include "random_programs.h"
+#include "tests/base/nightly.h"
 
 /* Two threads per block: large programs would only wait for each other. */
-enum { PROGRAMS = SANITIZED ? 40 : 80, MOST_BLOCKS = 24 };
+enum { MOST_BLOCKS = 24 };
+#define PROGRAMS (nightly() ? 80u : SANITIZED ? 18u : 36u)
 
 START_TEST(test_random) {
     ccl_rng_t rng;
@@ -55,7 +57,8 @@ START_TEST(test_tiles) {
         o.protocol = k;
         o.size_bytes = 300001;
         o.type = (ccl_type_t)((_i + k) % CCL_TYPES);
-        o.repeats = 3;
+        o.repeats = 2;
+        o.warmups = 0;
         ccl_run_result_t *r = run_right(p, &o, with[_i]);
         ck_assert_int_eq(r->protocol, k);
         ccl_run_result_destroy(r);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROGRAMS = SANITIZED ? 20 : 50, NIGHTLY_PROGRAMS = 1000, MOST_PROCESSES = 5 };
+enum { PROGRAMS = SANITIZED ? 8 : 20, NIGHTLY_PROGRAMS = 1000, MOST_PROCESSES = 5 };
 
 static const char *const kinds[] = {"host", "cuda", "hip"};
 static const char four[] = "servers:2 gpus:2 nvswitch=300GB/s,1us nics:2x25GB/s,2us";
@@ -82,6 +82,7 @@ static ccl_run_options_t options(const char *devices) {
     pretend();
     o.size_bytes = 100000;
     o.repeats = 2;
+    o.warmups = 0;
     o.ranks = CCL_RANKS_PROCESSES;
     o.device = devices;
     return o;

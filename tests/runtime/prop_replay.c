@@ -8,14 +8,15 @@
 #include "random_programs.h"
 #include "tests/base/nightly.h"
 
-/* Programs at least, until every primitive came often; all of them at night only, a quarter of them
+/* Programs at least, until every primitive came often; all of them at night only, a part of them
    for every change. The address sanitizer is four times as slow, and children start slowly there. */
 enum { PROGRAMS = 1400 };
 #ifdef __SANITIZE_ADDRESS__
-enum { DAILY_PROGRAMS = 100, IN_PROCESSES = 4, OFTEN = 1 };
+enum { DAILY_PROGRAMS = 100, DAILY_IN_PROCESSES = 4, OFTEN = 1 };
 #else
-enum { DAILY_PROGRAMS = PROGRAMS / 4, IN_PROCESSES = 40, OFTEN = 30 };
+enum { DAILY_PROGRAMS = 200, DAILY_IN_PROCESSES = 12, OFTEN = 15 };
 #endif
+#define IN_PROCESSES (nightly() ? 40u : (uint32_t)DAILY_IN_PROCESSES)
 
 typedef struct seen {
     uint32_t prims[9], types[CCL_TYPES][CCL_REDUCTIONS], levels[3];

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 enum {
-    PROGRAMS = SANITIZED ? 4 : 12,
+    PROGRAMS = SANITIZED ? 3 : 8,
     NIGHTLY_PROGRAMS = 1000,
     TOGETHER = 25,
     CALLS = 3,

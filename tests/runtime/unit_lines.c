@@ -3,6 +3,7 @@
  * begin again, and programs in threads, processes and over TCP with all protocols.
  */
 #include "common.h"
+#include "tests/base/nightly.h"
 
 #include "runtime/host/lines.h"
 #include "runtime/plan.h"
@@ -113,10 +114,11 @@ static const struct {
              {"tree", CCL_ALLREDUCE},  {"recursive", CCL_ALLREDUCE}};
 
 /** Odd sizes, all types, FIFOs from one slice on, and numbers of slices that pass 2^31 and 2^32. */
-static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const char *what) {
+static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const char *what,
+                    uint32_t first, uint32_t step) {
     static const double sizes[] = {1, 130, 4003, 90001};
     static const uint64_t firsts[] = {0, (UINT64_C(1) << 31) - 20, (UINT64_C(1) << 32) - 20};
-    for (uint32_t i = 0; i < 3 * CCL_ARRAY_LEN(sizes); i++) {
+    for (uint32_t i = first; i < 3 * CCL_ARRAY_LEN(sizes); i += step) {
         ccl_run_options_t o = CCL_RUN_OPTIONS_INIT;
         o.protocol = protocol;
         o.size_bytes = sizes[i / 3];
@@ -130,6 +132,7 @@ static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const c
         o.slots = deep ? 64 : o.first_slice ? 8 : 4 + i % 3;
         o.threads = 1 + i % 3;
         o.repeats = 7;
+        o.warmups = 0;
         ccl_run_result_t *r = run_right(p, &o, what);
         ck_assert_int_eq(r->protocol, protocol);
         ck_assert_uint_gt(r->checked_items, 0);
@@ -137,10 +140,12 @@ static void run_all(const ccl_program_t *p, ccl_run_protocol_t protocol, const c
     }
 }
 
+/* For every change one in some of the options, others for each program and protocol. */
 START_TEST(test_programs) {
+    uint32_t step = nightly() ? 1 : SANITIZED ? 5 : 3;
     ccl_program_t *p = program_of(cases[_i].with, cases[_i].kind, spec, NULL);
     for (ccl_run_protocol_t k = CCL_RUN_SIMPLE; k <= CCL_RUN_LL128; k++)
-        run_all(p, k, cases[_i].with);
+        run_all(p, k, cases[_i].with, ((uint32_t)_i + k) % step, step);
     ccl_program_destroy(p);
 }
 END_TEST
@@ -159,6 +164,7 @@ START_TEST(test_processes) {
             o.batches = 3;
             o.type = CCL_TYPE_FP16;
             o.repeats = 4;
+            o.warmups = 0;
             ccl_run_result_t *r = run_right(p, &o, _i / 2 ? "tcp" : "shm");
             ck_assert_uint_eq(r->processes, processes);
             ck_assert_int_eq(r->protocol, k);

@@ -6,6 +6,7 @@
  * or find wrong data.
  */
 #include "random_programs.h"
+#include "tests/base/nightly.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@ static ccl_run_options_t options(const char *devices, const char *without) {
     o.device = "cuda";
     o.size_bytes = 50000;
     o.repeats = 2;
+    o.warmups = 0;
     return o;
 }
 
@@ -59,8 +61,8 @@ START_TEST(test_runs) {
     ccl_program_t *p = program_of(cases[_i].with, cases[_i].kind, four, NULL);
     static const ccl_run_protocol_t protocols[] = {CCL_RUN_SIMPLE, CCL_RUN_LL, CCL_RUN_LL128,
                                                    CCL_RUN_LL128};
-    uint32_t step = SANITIZED ? 2 : 1; /* two of four, in turn */
-    for (uint32_t k = (uint32_t)_i % step; k < CCL_ARRAY_LEN(protocols); k += step) {
+    uint32_t step = nightly() ? 1 : SANITIZED ? 4 : 2; /* two of four, in turn, or one */
+    for (uint32_t k = ((uint32_t)_i + (uint32_t)_i / 4) % step; k < CCL_ARRAY_LEN(protocols); k += step) {
         uint32_t level = k % 2 * 2;
         ccl_run_options_t o = options(cases[_i].devices, cases[_i].without);
         o.protocol = protocols[k];
@@ -96,7 +98,7 @@ START_TEST(test_random) {
     random_world_t world;
     ccl_rng_init(&rng, 31 + (uint64_t)_i);
     random_world_init(&world);
-    for (uint32_t done = 0; done < (SANITIZED ? 5 : 15);) {
+    for (uint32_t done = 0; done < (nightly() ? 15u : SANITIZED ? 3u : 5u);) {
         random_case_t c = {0};
         ccl_error_t err = CCL_ERROR_INIT;
         ccl_run_result_t *r = NULL;

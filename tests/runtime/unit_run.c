@@ -14,6 +14,7 @@ START_TEST(test_collectives) {
             o.type = (ccl_type_t)type;
             o.op = (ccl_reduction_t)op;
             o.repeats = 2;
+            o.warmups = 0;
             o.batches = 1 + op;
             ccl_run_result_t *r = run_right(p, &o, ccl_collective_kind_name(p->coll->kind));
             ck_assert_uint_gt(r->checked_items, 0);

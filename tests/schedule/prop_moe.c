@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROUNDS = SANITIZED ? 6 : 24, NIGHTLY_ROUNDS = 100 };
+enum { ROUNDS = SANITIZED ? 4 : 12, NIGHTLY_ROUNDS = 100 };
 enum { TINY = 12, EXPERTS = 6, GPUS = 4, ROOM = 2 };
 /* Over the best of all placements. */
 static const double NEAR = 1.02;

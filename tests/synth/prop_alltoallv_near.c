@@ -10,7 +10,7 @@
 #include <stdarg.h>
 
 enum {
-    ROUNDS = SANITIZED ? 4 : 24,
+    ROUNDS = SANITIZED ? 3 : 12,
     NIGHTLY_ROUNDS = 100000,
     BESIDE = 20,
     GREEDY_GPUS = 8,

@@ -79,7 +79,7 @@ START_TEST(test_base) {
     ccl_routes_t *routes = ccl_routes_create(topo);
     unsigned accepted[4] = {0};
     ccl_rng_init(&rng, 1000 + (uint64_t)_i);
-    for (unsigned trial = 0; trial < (nightly() ? 12u : SANITIZED ? 4u : 8u); trial++) {
+    for (unsigned trial = 0; trial < (nightly() ? 12u : 4u); trial++) {
         ccl_collective_t *want = random_demand(&rng, topo->nranks, trial % 4);
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
         options.channels = ccl_rng_below(&rng, 4);
@@ -92,8 +92,9 @@ START_TEST(test_base) {
     }
     /* direct and pairwise take any demand; reductions and shared chunks suit ring or hm too. */
     for (unsigned flavour = 0; flavour < 4; flavour++)
-        ck_assert_uint_ge(accepted[flavour], SANITIZED ? 2 : 4);
-    for (uint32_t kind = 0; kind < CCL_CUSTOM; kind++) {
+        ck_assert_uint_ge(accepted[flavour], 2);
+    uint32_t step = nightly() ? 1 : 2; /* every second kind, the others on the next cluster */
+    for (uint32_t kind = (uint32_t)_i % step; kind < CCL_CUSTOM; kind += step) {
         ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks,
                                             ccl_rng_below(&rng, topo->nranks));
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;

@@ -25,7 +25,7 @@ static void random_spec(char *spec, size_t len) {
 }
 
 START_TEST(test_random) {
-    const uint32_t rounds = nightly() ? 18 : SANITIZED ? 7 : 12;
+    const uint32_t rounds = nightly() ? 18 : SANITIZED ? 4 : 9;
     uint32_t tried = 0;
 
     for (uint32_t i = 0; i < rounds; i++) {
