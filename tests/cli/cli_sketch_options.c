@@ -3,7 +3,7 @@
 #include "base/json.h"
 
 #define SYNTH                                                                                      \
-    "synth -t 'servers:2 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us' -c alltoall "             \
+    "synth -t 'servers:2 gpus:4 nvswitch=180GB/s,1us nics:4x50GB/s,5us' -c alltoall "              \
     "--with sketch -s 1M -o /dev/null --format json "
 
 static json_t *ask(const char *options) {
@@ -72,7 +72,8 @@ END_TEST
 
 START_TEST(deterministic) {
     /* Two runs give the same bytes; times come with -v only. */
-    said_t one = run(SYNTH "--json"), two = run(SYNTH "--json -j 1"), talks = run(SYNTH "--json -v");
+    said_t one = run(SYNTH "--json"), two = run(SYNTH "--json -j 1"),
+           talks = run(SYNTH "--json -v");
 
     ck_assert_int_eq(one.rc, 0);
     ck_assert_str_eq(one.out, two.out);

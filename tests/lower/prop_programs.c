@@ -1,3 +1,4 @@
+// timeout: 120
 /*
  * Lowering never changes what a program computes, and the program finishes: random schedules and
  * synthesizers' x orders x granularities x allocations x executors, on small clusters of all
@@ -98,11 +99,9 @@ static void check_lowered(const ccl_schedule_t *schedule, const ccl_lower_option
     free(verdict);
 }
 
-static void check_every_way(ccl_rng_t *rng, const ccl_schedule_t *schedule,
-                            const ccl_topology_t *topo, ccl_routes_t *routes, const char *spec,
-                            counts_t *counts) {
-    /* For every change some of the ways, others for the next schedule. */
-    uint32_t step = nightly() ? 1 : EVERY;
+/** @param step  one in this many of the ways, others for the next schedule */
+static void check_ways(ccl_rng_t *rng, const ccl_schedule_t *schedule, const ccl_topology_t *topo,
+                       ccl_routes_t *routes, uint32_t step, const char *spec, counts_t *counts) {
     for (uint32_t way = ccl_rng_below(rng, step); way < 3 * 3 * 4; way += step) {
         ccl_lower_options_t options = CCL_LOWER_OPTIONS_INIT;
         options.granularity = (ccl_granularity_t)(way % 3);
@@ -138,10 +137,10 @@ START_TEST(test_random) {
         ccl_schedule_t *schedule =
             random_schedule(&rng, kinds[trial % CCL_ARRAY_LEN(kinds)], topo->nranks);
         schedule->joined = trial % 2;
-        check_every_way(&rng, schedule, topo, routes, spec, &counts);
+        check_ways(&rng, schedule, topo, routes, 1, spec, &counts);
         ccl_schedule_destroy(schedule);
     }
-    ck_assert_uint_gt(counts.lowered, trials * 18 / (nightly() ? 1 : EVERY));
+    ck_assert_uint_gt(counts.lowered, trials * 18);
     ck_assert_uint_ge(counts.several * 2, trials);
     ck_assert(_i == 0 || _i == 3 || counts.spread > 0); /* of one kind: nothing to spread */
     ccl_routes_destroy(routes);
@@ -156,7 +155,7 @@ START_TEST(test_synthesizers) {
     counts_t counts = {0};
     ccl_rng_t rng;
     ccl_rng_init(&rng, 7 + (uint64_t)_i);
-    uint32_t step = SANITIZED ? 3 : nightly() ? 1 : 2;
+    uint32_t step = SANITIZED ? 3 : nightly() ? 1 : 2, every = nightly() ? 1 : EVERY;
     for (uint32_t kind = (uint32_t)_i % step; kind < CCL_CUSTOM; kind += step) {
         ccl_collective_t *want = collective((ccl_collective_kind_t)kind, topo->nranks, 1);
         for (const ccl_synth_ops_t *const *ops = ccl_synth_all(); *ops && !(*ops)->by_name; ops++) {
@@ -174,12 +173,12 @@ START_TEST(test_synthesizers) {
                 continue;
             ck_assert_msg(status == CCL_OK, "%s: %s", (*ops)->name, err.text);
             schedule->joined = true;
-            check_every_way(&rng, schedule, topo, routes, spec, &counts);
+            check_ways(&rng, schedule, topo, routes, every, spec, &counts);
             ccl_schedule_destroy(schedule);
         }
         ccl_collective_destroy(want);
     }
-    ck_assert_uint_gt(counts.lowered, 24 * 20 / step / (nightly() ? 1 : EVERY));
+    ck_assert_uint_gt(counts.lowered, 24 * 20 / step / every);
 #ifndef __SANITIZE_ADDRESS__ /* there those that search have one kind of collective */
     ck_assert(_i == 0 || counts.joined > 0); /* on one server nothing lies side by side */
 #endif

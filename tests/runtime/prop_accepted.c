@@ -121,11 +121,11 @@ START_TEST(test_mutants) {
                "%u are wrong\n",
                tally.mutants, tally.accepted, tally.folded, tally.sized, tally.stuck,
                tally.cannot_run, tally.wrong);
-    ck_assert_uint_gt(tally.accepted, 6 * programs);
-    ck_assert_uint_gt(tally.folded, 3 * programs / 2);
-    ck_assert_uint_gt(tally.sized, 3 * programs / 2);
-    ck_assert_uint_gt(tally.cannot_run, 16 * programs);
-    ck_assert_uint_gt(tally.wrong, 6 * programs);
+    ck_assert_uint_gt(tally.accepted, 10 * programs / 3);
+    ck_assert_uint_gt(tally.folded, 5 * programs / 6);
+    ck_assert_uint_gt(tally.sized, 5 * programs / 6);
+    ck_assert_uint_gt(tally.cannot_run, 25 * programs / 3);
+    ck_assert_uint_gt(tally.wrong, 10 * programs / 3);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 // timeout: 300
 /*
- * Hundreds of random verified programs run on the host: the data are right every time. Together they
- * have every primitive, type, reduction and granularity, three or more channels, dependencies
+ * Hundreds of random verified programs run on the host: the data are right every time. Together
+ * they have every primitive, type, reduction and granularity, three or more channels, dependencies
  * across blocks, scratch, blocks of several connections, both places and unequal chunks. Some more
  * run in processes.
  */
@@ -9,7 +9,8 @@
 #include "tests/base/nightly.h"
 
 /* Programs at least, until every primitive came often; all of them at night only, a part of them
-   for every change. The address sanitizer is four times as slow, and children start slowly there. */
+   for every change. The address sanitizer is four times as slow, and children start slowly there.
+ */
 enum { PROGRAMS = 1400 };
 #ifdef __SANITIZE_ADDRESS__
 enum { DAILY_PROGRAMS = 100, DAILY_IN_PROCESSES = 4, OFTEN = 1 };

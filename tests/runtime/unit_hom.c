@@ -152,8 +152,9 @@ static const char three[] = "servers:1 gpus:3 nvswitch=200GB/s,1us nics:1x25GB/s
                             "servers:1 gpus:2 nvswitch=100GB/s,1us nics:1x25GB/s,2us model=B + "
                             "servers:2 gpus:2 nvswitch=100GB/s,1us nics:1x25GB/s,2us model=C";
 
-/* Groups without a library run the program for all steps; sizes that do not divide, other types. For
-   every change half of the collectives, as here nine processes start, and out of place the others. */
+/* Groups without a library run the program for all steps; sizes that do not divide, other types.
+   For every change half of the collectives, as here nine processes start, and out of place the
+   others. */
 START_TEST(test_some_without) {
     if (!nightly() && (_i + _i / 4) % 2)
         return;

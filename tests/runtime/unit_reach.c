@@ -62,7 +62,8 @@ START_TEST(test_runs) {
     static const ccl_run_protocol_t protocols[] = {CCL_RUN_SIMPLE, CCL_RUN_LL, CCL_RUN_LL128,
                                                    CCL_RUN_LL128};
     uint32_t step = nightly() ? 1 : SANITIZED ? 4 : 2; /* two of four, in turn, or one */
-    for (uint32_t k = ((uint32_t)_i + (uint32_t)_i / 4) % step; k < CCL_ARRAY_LEN(protocols); k += step) {
+    for (uint32_t k = ((uint32_t)_i + (uint32_t)_i / 4) % step; k < CCL_ARRAY_LEN(protocols);
+         k += step) {
         uint32_t level = k % 2 * 2;
         ccl_run_options_t o = options(cases[_i].devices, cases[_i].without);
         o.protocol = protocols[k];

@@ -1,3 +1,4 @@
+// timeout: 120
 /*
  * From no memory at all to enough, each time in a process of its own that adds to one notebook: who
  * has too little does not take part, the others go on; the notebook is whole, and what it has is

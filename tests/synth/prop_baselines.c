@@ -1,8 +1,10 @@
+// timeout: 120
 /*
  * Every schedule and every program of every baseline computes its collective: small topologies of
  * all shapes x collectives x synthesizers x ways of lowering, FIFOs of depth 1.
  */
 #include "common.h"
+#include "tests/base/nightly.h"
 
 static const struct {
     const char *spec;
@@ -20,7 +22,8 @@ static const struct {
     {"heteccl-h20-4+8", "mixed servers"},
 };
 
-/* For every change one root of a collective, and a way of lowering in turn; at night several and all. */
+/* For every change one root of a collective, and a way of lowering in turn; at night several and
+ * all. */
 START_TEST(test_topology) {
     const char *spec = topologies[_i].spec;
     uint32_t turn = (uint32_t)_i;

@@ -1,3 +1,4 @@
+// timeout: 120
 /* Packed trees: within every link's capacity, at the bound where that is possible, right always. */
 #include <math.h>
 #include <unistd.h>

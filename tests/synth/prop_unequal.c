@@ -1,3 +1,4 @@
+// timeout: 120
 /* AllReduce where servers carry unequally much, in parts along rails: near the bound, quickly made.
  */
 #include "passes.h"
@@ -139,7 +140,8 @@ START_TEST(given_channels) {
 END_TEST
 
 /* In parts, and not slower than that, nor with more simulations. @return its events */
-static uint64_t compare(ccl_topology_t *topo, double bytes, bool in_parts, double most, uint64_t runs) {
+static uint64_t compare(ccl_topology_t *topo, double bytes, bool in_parts, double most,
+                        uint64_t runs) {
     made_t made = make(topo, bytes);
     ck_assert_msg(made.in_parts == in_parts, "%s: in parts?", topo->name);
     ck_assert_msg(made.gap >= 1 && made.gap <= most, "%s: %.4f of the bound", topo->name, made.gap);

@@ -431,7 +431,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_volumes, 0, SANITIZED ? 3 : (int)CCL_ARRAY_LEN(volumes));
     tcase_add_test(tcase, test_shares);
     tcase_add_loop_test(tcase, test_speed, 0, CCL_ARRAY_LEN(speeds));
-    tcase_add_loop_test(tcase, test_inner, 0, CCL_ARRAY_LEN(choices));
+    tcase_add_loop_test(tcase, test_inner, 0, SANITIZED ? 1 : (int)CCL_ARRAY_LEN(choices));
     tcase_add_loop_test(tcase, test_refused, 0, CCL_ARRAY_LEN(refused));
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

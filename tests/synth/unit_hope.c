@@ -51,6 +51,8 @@ END_TEST
 
 /* Beyond low trees nothing is looked for at small sizes on many GPUs. */
 START_TEST(low_trees_are_enough) {
+    if (SANITIZED) /* work alone */
+        return;
     ccl_topology_t *whole =
         topology("servers:5 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us model=H100");
     ccl_topology_t *topo = edited(whole, "fail:nic:0");
@@ -63,6 +65,8 @@ END_TEST
 
 /* Large messages go with Simple where plain schedules stand beside those through switches. */
 START_TEST(simple_decides) {
+    if (SANITIZED) /* work alone */
+        return;
     ccl_topology_t *topo = topology("dgx-h100*2");
     ccl_work_t any = work_of("greedy", topo, 0x1p27, 0), hope = work_of("greedy", topo, 0x1p27, 1);
     ck_assert_msg(hope.runs + 8 <= any.runs, "%llu and %llu simulations",

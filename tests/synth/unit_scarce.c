@@ -1,3 +1,4 @@
+// timeout: 120
 /*
  * From no memory at all to enough: a synthesizer comes back with CCL_ERR_NOMEM, or with the best of
  * those candidates that there was memory for, marked; in the end with what it always makes.
