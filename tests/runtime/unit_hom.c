@@ -259,6 +259,7 @@ static void must_fail(const ccl_program_t *p, const ccl_run_options_t *o, ccl_st
     ccl_run_result_destroy(r);
 }
 
+/* Of the first or of a later process: in turn, at night of each. */
 START_TEST(test_faults) {
     static const struct {
         const char *fault;
@@ -271,6 +272,8 @@ START_TEST(test_faults) {
         {"hang", CCL_ERR_IO, "was not done with the start of the cluster of rank "},
         {"hang_second", CCL_ERR_IO, "was not done with the end of the cluster of rank "},
     };
+    if (!nightly() && _i / 5 != _i % 5 % 2)
+        return;
     ccl_program_t *p = program_for("c2c", CCL_ALLREDUCE, mixed);
     ccl_run_options_t o = options(FAKE_BOTH, faults[_i % 5].fault);
     o.watchdog_s = 0.4;

@@ -68,6 +68,8 @@ START_TEST(test_round_trip) {
         int other_kinds = nightly() ? NIGHTLY_OTHER_KINDS : OTHER_KINDS;
         if (topo->nranks > (nightly() ? NIGHTLY_RANKS : MOST_RANKS))
             break;
+        if (SANITIZED && !nightly() && (kind + _i) % 2) /* half of them */
+            continue;
         if (other && (topo->nranks > (nightly() ? NIGHTLY_ALL_KINDS_RANKS : ALL_KINDS_RANKS) ||
                       (kind + _i) % other_kinds != 0))
             continue;
@@ -340,8 +342,8 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_round_trip, 0, (int)CCL_ARRAY_LEN(clusters));
     tcase_add_test(tcase, test_by_hand);
-    tcase_add_loop_test(tcase, test_keys, 0, SANITIZED ? 1 : (int)CCL_ARRAY_LEN(keys));
     if (!SANITIZED) { /* times alone */
+        tcase_add_loop_test(tcase, test_keys, 0, (int)CCL_ARRAY_LEN(keys));
         tcase_add_test(tcase, test_links_alone);
         tcase_add_loop_test(tcase, test_failed, 0, 2);
         tcase_add_loop_test(tcase, test_small_on_mixed, 0, 2);
