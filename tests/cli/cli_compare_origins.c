@@ -200,6 +200,8 @@ START_TEST(commands) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(lines); i++) {
         for (int form = 0; form < 3; form++) {
             static const char *const forms[] = {"", " --json", " --csv"};
+            if (SANITIZED && i > 1 && (int)(i % 3) != form) /* one each */
+                continue;
             char format[300], line[400];
 
             /* as CSV these are tables of times, and of changes */

@@ -16,6 +16,8 @@ heat="draw topology -t heteccl-h20-4+8 --heat hm.xml --size 16M"
 line="draw timeline -t heteccl-h20-4+8 hm.xml --size 16M"
 for end in svg pdf png; do
     for command in "$heat" "$line" "$line --rows link" "$line --colour chunk --rows block"; do
+        # Sanitized, all as SVG, one in the other formats.
+        [ -z "${CCL_SANITIZED:-}" ] || [ $end = svg ] || [ "$command" = "$heat" ] || continue
         # shellcheck disable=SC2086
         "$ccllab" $command -j 1 -o "a.$end" && "$ccllab" $command -j 2 -o "b.$end" || say "$command: $?"
         cmp -s "a.$end" "b.$end" || say "$command: $end differs from run to run"
@@ -55,9 +57,12 @@ printf 'tau (us),one (%%),"two, 64M (%%)",one (s)\n1,0,3,0.5\n20,,1.5,0.25\n400,
 printf '{"event":"start","side":"gather","steps":3,"bound":3}\n{"event":"begin","side":"gather","steps":3}\n' >odd.jsonl
 echo '{"schema": "ccllab/compare/1", "topology": "x", "comparisons": [{"collective": "c"}]}' >odd.json
 
+n=0
 refused() { # exit code, part of the one line, command...
     want=$1 text=$2
     shift 2
+    n=$((n + 1))
+    [ -z "${CCL_SANITIZED:-}" ] || [ $((n % 3)) -eq 0 ] || return 0 # one in three
     rc=0
     "$ccllab" "$@" >out 2>err || rc=$?
     [ "$rc" -eq "$want" ] || say "$*: exit code $rc, not $want"

@@ -138,9 +138,12 @@ awk 'BEGIN { print "{\"traceEvents\": ["
 has long.html '250000 events; of a row, those less than'
 [ "$(wc -c <long.html)" -lt 10000000 ] || say "long.html has $(wc -c <long.html) bytes"
 
+n=0
 refused() { # exit code, part of the one line, command...
     want=$1 text=$2
     shift 2
+    n=$((n + 1))
+    [ -z "${CCL_SANITIZED:-}" ] || [ $((n % 3)) -eq 0 ] || return 0 # one in three
     rc=0
     "$ccllab" "$@" >out 2>err || rc=$?
     [ "$rc" -eq "$want" ] || say "$*: exit code $rc, not $want"

@@ -38,13 +38,15 @@ plans gather allgather
 [ "$(cat "$dir/crossed")" = "0.5 0.5" ] || say "allgather: $(cat "$dir/crossed")"
 plans cast broadcast
 [ "$(cat "$dir/crossed")" = "0 1" ] || say "broadcast: $(cat "$dir/crossed")"
-# Sums: half of the data there, summed, and back, and the other half the other way; to the root's cluster; N m.
-plans sums allreduce
-[ "$(cat "$dir/crossed")" = "1 1" ] || say "allreduce: $(cat "$dir/crossed")"
-plans sum reduce
-[ "$(cat "$dir/crossed")" = "1 0" ] || say "reduce: $(cat "$dir/crossed")"
-plans scatter reducescatter
-[ "$(cat "$dir/crossed")" = "0.5 0.5" ] || say "reducescatter: $(cat "$dir/crossed")"
+if [ -z "${CCL_SANITIZED:-}" ]; then # there the two above
+    # Sums: half of the data there, summed, and back, and the other half the other way; to the root's cluster; N m.
+    plans sums allreduce
+    [ "$(cat "$dir/crossed")" = "1 1" ] || say "allreduce: $(cat "$dir/crossed")"
+    plans sum reduce
+    [ "$(cat "$dir/crossed")" = "1 0" ] || say "reduce: $(cat "$dir/crossed")"
+    plans scatter reducescatter
+    [ "$(cat "$dir/crossed")" = "0.5 0.5" ] || say "reducescatter: $(cat "$dir/crossed")"
+fi
 
 refused() { # exit code, words, arguments
     want=$1 words=$2 rc=0

@@ -91,6 +91,8 @@ END_TEST
 
 /* Of the A100 cluster's AllGathers of 1 MiB the fastest sketch is a borrowed tree. */
 START_TEST(borrowed) {
+    if (SANITIZED) /* names alone */
+        return;
     static const struct {
         const char *list, *begins;
         bool lent;
@@ -135,7 +137,7 @@ START_TEST(asked) {
                 {CCL_REDUCESCATTER, 8, true, "cegis: plain start, Z3 spread the load"}};
     ccl_topology_t *topo = topology("dgx1-v100");
     uint32_t steps = 0;
-    for (size_t i = 0; i < CCL_ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < (SANITIZED ? 2 : CCL_ARRAY_LEN(rows)); i++) {
         ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
         ccl_synth_stats_t stats = {0};
         options.effort = rows[i].effort;
