@@ -12,7 +12,7 @@
 #define PROGRAMS (nightly() ? 600u : SANITIZED ? 40u : 150u)
 #define TIMES (nightly() || !SANITIZED ? 2u : 1u)
 #define IN_PROCESSES (nightly() ? 20u : SANITIZED ? 4u : 8u)
-#define ON_GPUS (nightly() ? 20u : SANITIZED ? 6u : 8u)
+#define ON_GPUS (nightly() ? 20u : 8u)
 
 enum { MOST_BLOCKS = 24 }; /* two threads each, on fake GPUs */
 
