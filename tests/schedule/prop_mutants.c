@@ -9,7 +9,7 @@
 #include "tests/base/main.h"
 #include "tests/base/nightly.h"
 
-#define MUTANTS (nightly() ? 12000u : SANITIZED ? 500u : 2000u)
+#define MUTANTS (nightly() ? 12000u : SANITIZED ? 500u : 4500u)
 #define SURVIVOR_RUNS 24
 
 /* ---------------------------------------------------------------- programs made here */
@@ -334,7 +334,7 @@ START_TEST(drifting_programs_that_verify_are_right) {
     for (size_t i = 0; i < CCL_ARRAY_LEN(bases); i++) {
         ccl_program_t now = mutant_of(bases[i]);
         uint32_t slots = !strcmp(now.proto, "Simple") ? 2 : 8;
-        for (uint32_t k = 0; k < (nightly() ? 2000u : SANITIZED ? 400u : 1000u); k++) {
+        for (uint32_t k = 0; k < (SANITIZED ? 400u : 2000u); k++) {
             ccl_program_t m = mutant_of(&now);
             bool changed = ccl_rng_below(&rng, 2);
             if (changed)
