@@ -250,9 +250,9 @@ typedef struct ccl_bandwidth_bound {
     uint32_t *part;           /**< [ndevices] part of a device: in a cut 1 is the side that sends.
                                    NULL: no cut is the proof */
     uint32_t nlinks;
-    uint32_t *links; /**< links that such a schedule saturates, ascending */
-    double
-        *lengths; /**< of LENGTHS, DOMAINS: [nlinks + ngroups] of links, then groups; else NULL */
+    uint32_t *links;  /**< links that such a schedule saturates, ascending */
+    double *lengths;  /**< of LENGTHS, DOMAINS: [nlinks + ngroups] of links, then groups, also where
+                           DOMAINS was not the tightest in the end; else NULL */
     double distance;  /**< then the sum over pairs of parts times distance; of DOMAINS the least sum
                            of lengths that an element passes */
     double trees_Bps; /**< AllReduce: best of reduce-scatter and all-gather along trees, with as
