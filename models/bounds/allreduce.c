@@ -279,7 +279,9 @@ static ccl_status_t partition_links(const ccl_ctx_t *ctx, sets_t *s, ccl_bandwid
             s->from[r] = out->part[topo->rank_device[r]] == p;
         for (uint32_t v = 0; v < topo->ndevices; v++) {
             bool held = able(&topo->devices[v], s->entering);
-            s->held[v] = !held ? 0 : out->part[v] == p ? 1 : 2;
+            s->held[v] = !held               ? CCL_I_HELD_NOT
+                         : out->part[v] == p ? CCL_I_HELD_SENDS
+                                             : CCL_I_HELD_RECEIVES;
             any |= held;
         }
         s->apart = any && s->witness_apart;
@@ -314,9 +316,9 @@ static ccl_status_t able_partitions(const ccl_ctx_t *ctx, sets_t *s, const holde
             continue;
         CCL_TRY_GOTO(ccl_ctx_poll(ctx, NULL), status, end);
         for (uint32_t w = 0; w < s->c->topo->ndevices; w++)
-            s->held[w] = h->of_switch[w] == CCL_NONE         ? 0
-                         : !s->apart && h->of_switch[w] == v ? 1
-                                                             : 2;
+            s->held[w] = h->of_switch[w] == CCL_NONE         ? CCL_I_HELD_NOT
+                         : !s->apart && h->of_switch[w] == v ? CCL_I_HELD_SENDS
+                                                             : CCL_I_HELD_RECEIVES;
         int64_t units = around_held(s, enter, NULL);
         if (units < 0)
             status = ccl_fail_nomem(err);
@@ -348,11 +350,6 @@ static ccl_status_t with_switches(const ccl_ctx_t *ctx, sets_t *s, const around_
         if (status == CCL_OK)
             status = able_partitions(ctx, s, &h, x->enter, out, err);
         s->apart = false;
-        for (uint32_t v = 0; v < s->c->topo->ndevices; v++)
-            h.whole[v] = h.of_switch[v] != CCL_NONE;
-        if (status == CCL_OK)
-            status = ccl_i_bound_domains(ctx, x->enter ? &s->in : &s->out,
-                                         x->enter ? &s->out : &s->in, h.whole, out, err);
     }
     holders_fini(&h);
     return status;
@@ -502,6 +499,18 @@ end:
     return status;
 }
 
+static ccl_status_t by_domains(const ccl_ctx_t *ctx, sets_t *s, ccl_bandwidth_bound_t *out,
+                               ccl_error_t *err) {
+    const ccl_topology_t *topo = s->c->topo;
+    for (int enter = 0; enter < 2; enter++) {
+        for (uint32_t v = 0; v < topo->ndevices; v++)
+            s->held[v] = able(&topo->devices[v], enter);
+        CCL_TRY(ccl_i_bound_domains(ctx, enter ? &s->in : &s->out, enter ? &s->out : &s->in,
+                                    s->held, out, err));
+    }
+    return CCL_OK;
+}
+
 static ccl_status_t valid_bound(const ccl_ctx_t *ctx, sets_t *s,
                                 const ccl_automorphisms_t *symmetry, ccl_bandwidth_bound_t *out,
                                 ccl_error_t *err) {
@@ -518,6 +527,7 @@ static ccl_status_t valid_bound(const ccl_ctx_t *ctx, sets_t *s,
         CCL_TRY_GOTO(find_blocks(ctx, s, symmetry, &b, err), status, end);
         CCL_TRY_GOTO(by_blocks(ctx, s, &b, symmetry, out, err), status, end);
     }
+    CCL_TRY_GOTO(by_domains(ctx, s, out, err), status, end);
     CCL_TRY_GOTO(behind_devices(s, &b, &have, out, err), status, end);
     if (have)
         CCL_TRY_GOTO(by_blocks(ctx, s, &b, symmetry, out, err), status, end);

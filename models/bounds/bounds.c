@@ -100,7 +100,7 @@ bool ccl_i_cut_shuns(const ccl_i_cutter_t *k, uint32_t v, const uint8_t *from, c
     if (v >= topo->ndevices)
         return false;
     uint32_t rank = topo->devices[v].rank;
-    return (k->held && k->held[v] == 3) ||
+    return (k->held && k->held[v] == CCL_I_HELD_OUT) ||
            (k->alone && rank != CCL_NONE && !from[rank] && !to[rank]);
 }
 
@@ -141,9 +141,10 @@ int64_t ccl_i_cut_between(ccl_i_cutter_t *k, const uint8_t *from, const uint8_t 
             ok = ccl_maxflow_arc(joined, d, c->nvertices + 1, most) != CCL_NONE;
     }
     for (uint32_t v = 0; ok && k->held && v < c->topo->ndevices; v++) {
-        if (k->held[v] == 1 || k->held[v] == 2)
-            ok = ccl_maxflow_arc(joined, k->held[v] == 1 ? k->source : v,
-                                 k->held[v] == 1 ? v : c->nvertices + 1, most) != CCL_NONE;
+        bool sends = k->held[v] == CCL_I_HELD_SENDS;
+        if (sends || k->held[v] == CCL_I_HELD_RECEIVES)
+            ok = ccl_maxflow_arc(joined, sends ? k->source : v, sends ? v : c->nvertices + 1,
+                                 most) != CCL_NONE;
     }
     if (ok) {
         bool *side = malloc((c->nvertices + (size_t)2) * sizeof *side);

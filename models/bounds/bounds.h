@@ -4,16 +4,18 @@
 
 #include "models/models.h"
 
+/** What a cut takes a switch for. */
+enum { CCL_I_HELD_NOT, CCL_I_HELD_SENDS, CCL_I_HELD_RECEIVES, CCL_I_HELD_OUT /**< is left out */ };
+
 /** Cuts of a capacity graph, by maximum flows from a source that feeds every rank. */
 typedef struct ccl_i_cutter {
     const ccl_capacity_t *c;
     bool reversed; /**< arcs lead the other way */
     ccl_maxflow_t *flow;
     uint32_t source;
-    bool *side; /**< [nvertices + 1] of the last cut found */
-    /** [ndevices] switches that ccl_i_cut_between() takes for senders (1) or receivers (2), or
-       leaves out (3); borrowed, NULL: none */
-    const uint8_t *held;
+    bool *side;           /**< [nvertices + 1] of the last cut found */
+    const uint8_t *held;  /**< [ndevices] CCL_I_HELD_... for ccl_i_cut_between(); borrowed, NULL:
+                             no switch is held */
     bool alone;           /**< with held: no way leads through GPUs that neither send nor receive */
     int64_t *group_units; /**< [ngroups] of groups without a vertex, else -1 */
     int64_t *group_left;  /**< [ngroups] scratch */

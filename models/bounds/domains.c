@@ -101,7 +101,7 @@ static bool count(domains_t *d, ccl_i_cutter_t *k, bool alone, uint8_t held, uin
                   uint64_t *sum) {
     const ccl_topology_t *topo = d->c->topo;
     for (uint32_t v = 0; v < topo->ndevices; v++)
-        d->held[v] = d->able[v] ? held : 0;
+        d->held[v] = d->able[v] ? held : CCL_I_HELD_NOT;
     for (uint32_t r = 0; r < topo->nranks; r++)
         d->to[r] = !alone && !d->from[r];
     k->held = d->held;
@@ -155,9 +155,9 @@ static ccl_status_t weigh(const ccl_ctx_t *ctx, domains_t *d, ccl_i_cutter_t *k,
         CCL_TRY(ccl_ctx_poll(ctx, NULL));
         memset(d->from, 0, d->c->topo->nranks);
         d->from[r] = 1;
-        if (!count(d, k, false, 2, d->into, &d->into_sum) ||
-            !count(d, back, true, 2, d->into, &d->into_sum) ||
-            !count(d, k, false, 3, d->past, &d->past_sum))
+        if (!count(d, k, false, CCL_I_HELD_RECEIVES, d->into, &d->into_sum) ||
+            !count(d, back, true, CCL_I_HELD_RECEIVES, d->into, &d->into_sum) ||
+            !count(d, k, false, CCL_I_HELD_OUT, d->past, &d->past_sum))
             return ccl_fail_nomem(err);
     }
     for (uint32_t i = 0; i < d->n; i++) {

@@ -17,6 +17,7 @@ enum { MOST_GPUS = 5, MOST_COST = 400, MOST_OPS = 256 };
 /** GPUs of domain 0, of domain 1, and of none; all are on a plain switch too. */
 typedef struct row {
     uint32_t gpus[3];
+    uint32_t bridge;          /* GPU of domain 0 that is on the switch of domain 1 too; 0: none */
     double inside, past, far; /* GB/s of a GPU's link to its switch, of one of domain 0 to the plain
                                  switch, of others to it */
     bool multicast, reduce;
@@ -33,7 +34,15 @@ static uint32_t domain_of(const row_t *row, uint32_t g) {
     return g < row->gpus[0] ? 0 : g < row->gpus[0] + row->gpus[1] ? 1 : 2;
 }
 
-/* Links 4 g .. 4 g + 3 of GPU g: to the plain switch and back, to its own switch and back. */
+/* Link between GPU g and the switch of a domain. @param side  0: to the switch, 1: from it */
+static uint32_t link_of(const row_t *row, uint32_t n, uint32_t g, uint32_t domain, uint32_t side) {
+    return domain_of(row, g) == domain                      ? 4 * g + 2 + side
+           : row->bridge && row->bridge == g && domain == 1 ? 4 * n + side
+                                                            : CCL_NONE;
+}
+
+/* Links 4 g .. 4 g + 3 of GPU g: to the plain switch and back, to its own switch and back; then
+   those of the bridge to the switch of domain 1. */
 static ccl_topology_t *make(const row_t *row, uint32_t n) {
     ccl_error_t e = CCL_ERROR_INIT;
     ccl_topology_builder_t *b = ccl_topology_builder_create("domains");
@@ -49,9 +58,12 @@ static ccl_topology_t *make(const row_t *row, uint32_t n) {
     }
     for (uint32_t d = 0; d < 2; d++)
         ck_assert_int_eq(ccl_topology_builder_abilities(b, n + d, &can, &e), CCL_OK);
-    for (uint32_t l = 0; l < 4 * n; l++) {
-        uint32_t g = l / 4, own = domain_of(row, g), w = l % 4 < 2 ? n + 2 : n + own;
-        double rate = l % 4 < 2 ? (own == 0 ? row->past : row->far) : own == 2 ? 1e-3 : row->inside;
+    for (uint32_t l = 0; l < 4 * n + (row->bridge ? 2 : 0); l++) {
+        uint32_t g = l < 4 * n ? l / 4 : row->bridge, own = domain_of(row, g);
+        uint32_t w = l >= 4 * n ? n + 1 : l % 4 < 2 ? n + 2 : n + own;
+        double rate = l < 4 * n && l % 4 < 2 ? (own == 0 ? row->past : row->far)
+                      : own == 2             ? 1e-3
+                                             : row->inside;
         ck_assert_int_eq(ccl_topology_builder_link(b, l % 2 ? w : g, l % 2 ? g : w, "nvlink",
                                                    rate * 1e9, 1e-6, 1, 0, &e),
                          CCL_OK);
@@ -69,24 +81,29 @@ static uint32_t list_ops(const row_t *row, uint32_t n, const double *lengths, do
     for (uint32_t from = 1; from < 1u << n; from++) {
         for (uint32_t to = 1; to < 1u << n; to++) {
             bool one_from = (from & (from - 1)) == 0, one_to = (to & (to - 1)) == 0;
-            double inside = 0, past = 0;
-            uint32_t own = 0;
-            for (uint32_t g = 0; g < n; g++) {
-                own |= (from | to) >> g & 1 ? 1u << domain_of(row, g) : 0;
-                for (uint32_t side = 0; side < 2; side++) {
-                    bool uses = (side ? to : from) >> g & 1;
-                    past += uses ? lengths[4 * g + side] : 0;
-                    inside += uses ? lengths[4 * g + 2 + side] : 0;
+            double inside[2] = {0}, past = 0;
+            uint32_t on[2] = {0};
+            for (uint32_t k = 0; k < 2 * n; k++) {
+                uint32_t g = k / 2, side = k % 2;
+                if (!((side ? to : from) >> g & 1))
+                    continue;
+                past += lengths[4 * g + side];
+                for (uint32_t d = 0; d < 2; d++) {
+                    uint32_t l = link_of(row, n, g, d, side);
+                    on[d] |= l != CCL_NONE ? 1u << g : 0;
+                    inside[d] += l != CCL_NONE ? lengths[l] : 0;
                 }
             }
             if ((from & to) || (!one_from && (!one_to || !row->reduce)) ||
                 (!one_to && !row->multicast))
                 continue;
-            if (own == 1 || own == 2)
-                ops[count++] = (op_t){from, to, (uint32_t)lround(inside * scale)};
+            for (uint32_t d = 0; d < 2; d++) {
+                if (on[d] == (from | to))
+                    ops[count++] = (op_t){from, to, (uint32_t)lround(inside[d] * scale)};
+            }
             if (one_from && one_to)
                 ops[count++] = (op_t){from, to, (uint32_t)lround(past * scale)};
-            ck_assert_uint_le(count + 2, MOST_OPS);
+            ck_assert_uint_le(count + 3, MOST_OPS);
         }
     }
     return count;
@@ -153,20 +170,22 @@ static uint32_t least_cost(uint32_t n, const op_t *ops, uint32_t nops) {
 
 static const row_t ROWS[] = {
     /* One domain: as well off without its switch as with it. */
-    {{4, 0, 0}, 4, 1, 1, true, true, CCL_BOUND_DOMAINS, 8, 8},
-    {{4, 0, 0}, 4, 3, 1, true, true, CCL_BOUND_DOMAINS, 8, 8},
-    {{5, 0, 0}, 6, 1, 1, true, true, CCL_BOUND_DOMAINS, 10, 10},
+    {{4, 0, 0}, 0, 4, 1, 1, true, true, CCL_BOUND_DOMAINS, 8, 8},
+    {{4, 0, 0}, 0, 4, 3, 1, true, true, CCL_BOUND_DOMAINS, 8, 8},
+    {{5, 0, 0}, 0, 6, 1, 1, true, true, CCL_BOUND_DOMAINS, 10, 10},
     /* Of two that use their switch each sends and takes a message past it. */
-    {{4, 0, 1}, 2, 1, 4, true, true, CCL_BOUND_DOMAINS, 11, 12},
-    {{4, 0, 1}, 8, 5, 16, true, true, CCL_BOUND_DOMAINS, 11, 12},
-    {{3, 2, 0}, 1, 1, 1, true, true, CCL_BOUND_DOMAINS, 14, 16},
-    {{3, 2, 0}, 4, 2, 4, true, true, CCL_BOUND_DOMAINS, 14, 16},
+    {{4, 0, 1}, 0, 2, 1, 4, true, true, CCL_BOUND_DOMAINS, 11, 12},
+    {{4, 0, 1}, 0, 8, 5, 16, true, true, CCL_BOUND_DOMAINS, 11, 12},
+    {{3, 2, 0}, 0, 1, 1, 1, true, true, CCL_BOUND_DOMAINS, 14, 16},
+    {{3, 2, 0}, 0, 4, 2, 4, true, true, CCL_BOUND_DOMAINS, 14, 16},
+    /* A GPU on both switches: one domain. */
+    {{2, 2, 0}, 1, 4, 8, 8, true, true, CCL_BOUND_DOMAINS, 8, 28 / 3.0},
     /* The smaller is as well off with its switch, then the larger; too many GPUs for all plans. */
-    {{6, 4, 0}, 4, 1, 3, true, true, CCL_BOUND_DOMAINS, 24, 0},
-    {{6, 4, 0}, 4, 4, 6, true, true, CCL_BOUND_DOMAINS, 22, 0},
+    {{6, 4, 0}, 0, 4, 1, 3, true, true, CCL_BOUND_DOMAINS, 24, 0},
+    {{6, 4, 0}, 0, 4, 4, 6, true, true, CCL_BOUND_DOMAINS, 22, 0},
     /* A switch with one of the abilities. */
-    {{4, 0, 0}, 4, 1, 1, true, false, CCL_BOUND_PARTITION, 0, 0},
-    {{4, 0, 0}, 4, 1, 1, false, true, CCL_BOUND_PARTITION, 0, 0},
+    {{4, 0, 0}, 0, 4, 1, 1, true, false, CCL_BOUND_PARTITION, 0, 0},
+    {{4, 0, 0}, 0, 4, 1, 1, false, true, CCL_BOUND_PARTITION, 0, 0},
 };
 
 static void check_certificate(const row_t *row, size_t i, const ccl_topology_t *t,
