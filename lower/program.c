@@ -376,8 +376,8 @@ static void emit(ccl_i_lowering_t *l, const emission_t *e, const ccl_i_lblocks_t
                     next++;
                 main.count = next - i;
                 const ccl_i_item_t *item = &blocks->items[i];
-                uint32_t chunk =
-                    l->transfers[(item->recv != CCL_NONE ? item->recv : item->send) / 2].chunk;
+                uint32_t op = item->recv != CCL_NONE ? item->recv : item->send;
+                uint32_t chunk = e->chunk ? l->transfers[op / 2].chunk : 0;
                 for (uint32_t d = e->first_dep[i]; d < e->first_dep[i + 1]; d++) {
                     if (d + AHEAD < e->ndeps)
                         __builtin_prefetch(&l->ops[e->deps[d + AHEAD]]);

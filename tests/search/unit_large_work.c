@@ -73,15 +73,15 @@ START_TEST(test_released) {
         ck_assert_uint_eq(made->released, far);
         ccl_comparison_destroy(made);
     }
-    ck_assert(SANITIZED || memcmp(times[0], times[1], sizeof times[0]) == 0);
+    if (!SANITIZED) /* on one thread only */
+        ck_assert_mem_eq(times[0], times[1], sizeof times[0]);
     ccl_topology_destroy(topo);
 }
 END_TEST
 
-/* On 416 GPUs one after the other is made, whatever the threads, and the times are the same. */
+/* On 416 GPUs one after the other is made, whatever the threads, and the times are the same. Not
+   sanitized: that would take as long as all other tests here. */
 START_TEST(test_alone) {
-    if (SANITIZED) /* as below */
-        return;
     static const double sizes[] = {1048576, 67108864};
     ccl_topology_t *topo = topology("servers:52 gpus:8 nvswitch=450GB/s,1us nics:8x50GB/s,2us");
     double times[2][2 * THREE];
@@ -119,15 +119,15 @@ START_TEST(test_beside) {
         ctx.threads = threads;
         ck_assert_int_eq(ccl_compare(&ctx, topo, want, &options, &made, NULL), CCL_OK);
         memcpy(cells[threads > 1], made->cells, sizeof cells[0]);
-        if (SANITIZED)
-            memcpy(cells[0], made->cells, sizeof cells[0]);
         ck_assert_uint_le(made->together, threads > 1 ? 3 : 1);
         ccl_comparison_destroy(made);
     }
     for (uint32_t i = 0; i < N; i++) {
         const ccl_compare_cell_t *one = &cells[0][i], *more = &cells[1][i];
+        ck_assert(more->status == CCL_OK || i == 2); /* direct has no room for its blocks there */
+        if (SANITIZED)                               /* with three threads only */
+            continue;
         ck_assert_int_eq(one->status, more->status);
-        ck_assert(one->status == CCL_OK || i == 2); /* direct has no room for its blocks there */
         ck_assert(one->time_s == more->time_s && one->low_s == more->low_s &&
                   one->high_s == more->high_s);
     }
@@ -192,7 +192,8 @@ int main(void) {
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, test_events, 0, CCL_ARRAY_LEN(QUESTIONS));
     tcase_add_test(tcase, test_released);
-    tcase_add_test(tcase, test_alone);
+    if (!SANITIZED)
+        tcase_add_test(tcase, test_alone);
     tcase_add_test(tcase, test_beside);
     tcase_add_test(tcase, test_handed_over);
     suite_add_tcase(suite, tcase);
