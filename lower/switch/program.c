@@ -27,19 +27,22 @@ static uint32_t find(uint32_t *parent, uint32_t x) {
 #define MOST_SINGLES 8u
 
 /*
- * Offers of a rank on a channel are one end, its takes another. Of a schedule that is pipelined by
- * pieces, in a domain of many GPUs, the offers of two channels take turns in one block: the second
+ * Offers of a rank on a channel are one end, its takes another. In a domain of many GPUs half as
+ * many go together where a schedule is pipelined by pieces: the last take of a piece is late by the
+ * overheads of those before it. The offers of two channels take turns in one block then: the second
  * channel's pulls begin later and stay behind, so that links are busy with the ones while the
  * others' blocks wait for latency. Were they of two blocks, both would wait at the same time, piece
  * after piece.
  */
 static uint64_t end_of(const blocks_t *b, const ccl_i_swop_t *op) {
     const ccl_schedule_t *s = b->w->schedule;
-    bool in_turn = op->shared && op->sends && s->piece_bytes > 0 &&
-                   s->groups[s->transfers[op->transfer].src & ~CCL_PEER_GROUP].n > MOST_SINGLES;
-    uint32_t singles = in_turn ? MOST_SINGLES / 2 : MOST_SINGLES;
+    const ccl_transfer_t *t = &s->transfers[op->transfer];
+    uint32_t group = ccl_peer_is_group(t->src) ? t->src : t->dst;
+    bool pieces =
+        op->shared && s->piece_bytes > 0 && s->groups[group & ~CCL_PEER_GROUP].n > MOST_SINGLES;
+    uint32_t singles = pieces ? MOST_SINGLES / 2 : MOST_SINGLES;
     uint32_t peer = op->shared ? CCL_PEER_MEMBER | ccl_peer_rank(op->peer) / singles : op->peer;
-    uint16_t channel = in_turn ? op->channel / 2 : op->channel;
+    uint16_t channel = pieces && op->sends ? op->channel / 2 : op->channel;
     return ccl_i_switch_end(op->rank, peer, channel, op->sends);
 }
 
@@ -209,12 +212,13 @@ static ccl_peers_t peers_of(const blocks_t *b, const ccl_i_switem_t *item) {
         w->ops[op].channel};
 }
 
-/** The block's own connections, if it has one each way at most. */
+/** The block's own connections, if it has one each way at most and on one channel. */
 static bool own_peers(const blocks_t *b, uint32_t block, ccl_peers_t *out) {
     *out = (ccl_peers_t){CCL_NONE, CCL_NONE, 0};
     for (uint32_t i = b->first[block]; i < b->first[block + 1]; i++) {
         ccl_peers_t p = peers_of(b, &b->w->items[b->list[i]]);
-        if ((p.send_peer != CCL_NONE && out->send_peer != CCL_NONE &&
+        if ((i > b->first[block] && p.channel != out->channel) ||
+            (p.send_peer != CCL_NONE && out->send_peer != CCL_NONE &&
              p.send_peer != out->send_peer) ||
             (p.recv_peer != CCL_NONE && out->recv_peer != CCL_NONE &&
              p.recv_peer != out->recv_peer))
