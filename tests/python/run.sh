@@ -10,7 +10,7 @@ none) ;;
     # The runtime comes first; what the interpreter itself never frees is not looked at.
     runtime=$("$CCLLAB_CC" -print-file-name=libasan.so)
     [ -e "$runtime" ] || { echo "no libasan.so to load before python3"; exit 77; }
-    export CCLLAB_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0
+    export CCLLAB_PRELOAD="$runtime" ASAN_OPTIONS=exitcode=99:handle_sigill=1:detect_leaks=0
     ;;
 esac
 export PYTHONPATH="$CCLLAB_SOURCE/python:$CCLLAB_SOURCE/tests/python" PYTHONDONTWRITEBYTECODE=1
