@@ -22,7 +22,9 @@ once() { # what, logs...
     [ "${sums% *}" -gt 0 ] || say "$what: nothing was queued"
     [ "${sums% *}" = "${sums#* }" ] || say "$what: tasks asked for and done: $sums"
 }
-want() { # runs
+want() { # runs; each number once
+    [ "${wanted:-}" != "$1" ] || return 0
+    wanted=$1
     "$ccllab" tune $space --budget "$1runs" --notebook none --json >"$dir/one"
     [ "$(grep -c '"settings"' "$dir/one")" -ge "$1" ] || say "too few runs to compare"
     settled "$dir/one" >"$dir/want"
