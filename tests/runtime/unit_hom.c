@@ -118,7 +118,11 @@ static void check_log(const ccl_run_result_t *r) {
     ck_assert_uint_eq(lines_of("recv "), 3 * want[CCL_CALL_SENDRECV]);
 }
 
+/* Sanitized every second one, as three processes start twice; of the others but Reduce and AllToAll
+   there are more below. */
 START_TEST(test_volumes) {
+    if (SANITIZED && !nightly() && (_i + _i / 2) % 2 == 0)
+        return;
     const char *what = ccl_collective_kind_name(cases[_i].kind);
     ccl_program_t *p = program_for(_i % 2 ? "c2c" : "c2c-sequential", cases[_i].kind, mixed);
     ccl_run_options_t o = options(FAKE_BOTH, NULL);
