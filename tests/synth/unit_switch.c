@@ -62,8 +62,8 @@ static const struct {
 } racks[] = {{"dgx-h100", NULL, 1e9 / 450e9},
              {"gb200-nvl72", NULL, 1e9 / 900e9},
              /* data staged at a block's measured rates; links with wire and efficiency */
-             {"dgx-h100", "nccl-h100", 1e9 * 1.10703 / (0.774506 * 450e9)},
-             {"dgx-b200", "nccl-b200", 1e9 * 1.27584 / (0.755984 * 900e9)}};
+             {"dgx-h100", "nccl-h100", 1e9 * 1.06164 / (0.774506 * 450e9)},
+             {"dgx-b200", "nccl-b200", 1e9 * 1.05077 / (0.755984 * 900e9)}};
 
 START_TEST(test_thread_blocks) {
     ccl_topology_t *topo = topology(racks[_i].spec);

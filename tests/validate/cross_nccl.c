@@ -352,8 +352,9 @@ START_TEST(test_switch_halves) {
     }
     print_line("NVLS, constants from the other half", &all);
     ck_assert_uint_ge(all.n, 60);
-    ck_assert_double_le(share(&all, 0.5), 0.04);
-    ck_assert_double_le(share(&all, 1), 0.15);
+    ck_assert_double_le(share(&all, 0.5), 0.03);
+    ck_assert_double_le(share(&all, 0.9), 0.07);
+    ck_assert_double_le(share(&all, 1), 0.12);
 }
 END_TEST
 

@@ -476,13 +476,9 @@ START_TEST(test_nvls_programs) {
 }
 END_TEST
 
-/*
- * nccl#1455: algbw of NVLS on 4 to 8 H100, GB/s. One constant, what a byte takes on the links
- * (wire), gives them all.
- */
+/* nccl#1455: algbw of NVLS on 4 to 8 H100, GB/s, with constants fitted to 8 of another machine. */
 START_TEST(test_nvls_by_gpus) {
     static const double measured_GBps[] = {246.7, 258, 265, 270, 273};
-    double ratio[5], product = 1;
     ccl_profile_t *profile = NULL;
     OK(ccl_profile_read("nccl-h100", &profile, &err));
     for (uint32_t i = 0; i < 5; i++) {
@@ -494,15 +490,12 @@ START_TEST(test_nvls_by_gpus) {
         ccl_nccl_choice_t choice = ccl_nccl_channels(ccl_predictor_setup(p), CCL_ALLREDUCE,
                                                      CCL_NCCL_NVLS, CCL_NCCL_SIMPLE, 8e9);
         OK(ccl_predictor_run(p, CCL_ALLREDUCE, 0, 8e9, &choice, &run, &err));
-        ratio[i] = 8 / run.time_s / measured_GBps[i];
-        product *= ratio[i];
+        ck_assert_double_eq_tol(8 / run.time_s / measured_GBps[i], 1, 0.02);
         printf("%u GPUs: %.1f GB/s, measured %.1f\n", 4 + i, 8 / run.time_s, measured_GBps[i]);
         ccl_predictor_destroy(p);
         ccl_topology_destroy(topo);
         ccl_topology_destroy(all);
     }
-    for (uint32_t i = 0; i < 5; i++)
-        ck_assert_double_eq_tol(ratio[i] / pow(product, 1. / 5), 1, 0.02);
     ccl_profile_destroy(profile);
 }
 END_TEST
