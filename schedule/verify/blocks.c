@@ -179,25 +179,53 @@ static void join_shared(const ccl_program_t *p, uint32_t b, uint32_t stage, ccl_
     }
 }
 
-/** Room for every connection that the steps may name, members' too. */
-static size_t most_conns(const ccl_program_t *p, const ccl_i_blocks_t *out) {
-    size_t most = 2 * (size_t)(p->peers ? p->nsteps : out->nblocks), largest = 0;
-    for (uint32_t g = 0; g < p->ngroups; g++)
-        largest = p->groups[g].n > largest ? p->groups[g].n : largest;
-    return most * (1 + largest);
+/** Room for `more` connections beyond those that are there; pointers to these end. False: no
+    memory. */
+static bool reserve(ccl_i_blocks_t *out, size_t more, conn_table_t *table) {
+    size_t most = out->nconns + more, nslots = 16;
+    while (nslots < 2 * most)
+        nslots *= 2;
+    ccl_i_verify_conn_t *conns = realloc(out->conns, (most + 1) * sizeof *conns);
+    out->conns = conns ? conns : out->conns;
+    free(table->slots);
+    *table = (conn_table_t){ccl_array_alloc(nslots, sizeof *table->slots), nslots - 1};
+    if (!conns || !table->slots)
+        return false;
+    memset(table->slots, 0xff, nslots * sizeof *table->slots);
+    for (uint32_t c = 0; c < out->nconns; c++) {
+        size_t at = conn_hash(&conns[c]) & table->mask;
+        while (table->slots[at] != CCL_NONE)
+            at = (at + 1) & table->mask;
+        table->slots[at] = c;
+    }
+    return true;
+}
+
+/** The group of a hub; NULL: another connection. */
+static const ccl_peer_group_t *hub_group(const ccl_program_t *p, const ccl_i_verify_conn_t *conn) {
+    if (conn->kind != CCL_I_MULTICAST && conn->kind != CCL_I_PULL)
+        return NULL;
+    return ccl_program_group(p, conn->kind == CCL_I_MULTICAST ? conn->dst : conn->src);
 }
 
 /** The members' connections of every hub. False: no memory. */
-static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, conn_table_t table) {
-    size_t cap = 0;
-    for (uint32_t h = 0, nhubs = out->nconns; p->ngroups > 0 && h < nhubs; h++) {
+static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, conn_table_t *room) {
+    size_t cap = 0, nmembers = 0;
+    if (p->ngroups == 0)
+        return true;
+    for (uint32_t h = 0; h < out->nconns; h++) {
+        const ccl_peer_group_t *group = hub_group(p, &out->conns[h]);
+        nmembers += group ? group->n : 0;
+    }
+    if (!reserve(out, nmembers, room) || !ccl_grow(&out->members, &cap, nmembers, sizeof(uint32_t)))
+        return false;
+    conn_table_t table = *room;
+    for (uint32_t h = 0, nhubs = out->nconns; h < nhubs; h++) {
         ccl_i_verify_conn_t *hub = &out->conns[h];
         bool casts = hub->kind == CCL_I_MULTICAST;
-        if (!casts && hub->kind != CCL_I_PULL)
+        const ccl_peer_group_t *group = hub_group(p, hub);
+        if (!group)
             continue;
-        const ccl_peer_group_t *group = ccl_program_group(p, casts ? hub->dst : hub->src);
-        if (!ccl_grow(&out->members, &cap, out->nmembers + (size_t)group->n, sizeof(uint32_t)))
-            return false;
         hub->first = out->nmembers;
         hub->n = group->n;
         for (uint32_t i = 0; i < group->n; i++) {
@@ -227,16 +255,11 @@ static bool join_hubs(const ccl_program_t *p, ccl_i_blocks_t *out, conn_table_t 
 }
 
 static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *out) {
-    size_t nslots = 16, most = most_conns(p, out);
-    while (nslots < 2 * most)
-        nslots *= 2;
-    conn_table_t table = {malloc(nslots * sizeof *table.slots), nslots - 1};
-    out->conns = malloc((most + 1) * sizeof *out->conns);
-    if (!table.slots || !out->conns) {
+    conn_table_t table = {NULL, 0};
+    if (!reserve(out, 2 * (size_t)(p->peers ? p->nsteps : out->nblocks), &table)) {
         free(table.slots);
         return false;
     }
-    memset(table.slots, 0xff, nslots * sizeof *table.slots);
     for (uint32_t b = 0; b < out->nblocks; b++) {
         ccl_i_block_t *block = &out->blocks[b];
         const ccl_tb_t *tb = &p->tbs[block->tb];
@@ -259,7 +282,7 @@ static bool join_blocks(const ccl_program_t *p, bool by_stage, ccl_i_blocks_t *o
             block->in = side_conn(out, table, (side_t){b, tb->rank, tb->channel, stage, false},
                                   tb->recv_peer);
     }
-    bool joined = join_hubs(p, out, table);
+    bool joined = join_hubs(p, out, &table);
     free(table.slots);
     return joined;
 }

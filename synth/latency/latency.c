@@ -28,7 +28,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
 }
 
 enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3, MOST_TRIED = 256 };
-/** Candidates of the first round that race at once. */
+/** Candidates of the first round that race at once, behind the first leaders. */
 enum { TOGETHER = 8 };
 /** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
@@ -57,7 +57,8 @@ typedef struct family {
     ccl_i_form_t forms[MOST_FORMS];
     double times[MOST_FORMS][CCL_PROTOCOLS];
     double time_s[MOST_FORMS];      /* the least of them */
-    uint32_t n, from;               /* from: the first that races now */
+    uint32_t turn[MOST_FORMS];      /* the form that races at each place */
+    uint32_t n, from;               /* from: the first place that races now */
     double limit_s;                 /* what takes longer is of no use; 0: nobody knows yet */
     ccl_i_form_t tried[MOST_TRIED]; /* of all rounds */
     uint32_t ntried;
@@ -309,7 +310,7 @@ static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
     const family_t *f = user;
-    const ccl_i_form_t *form = &f->forms[f->from + index];
+    const ccl_i_form_t *form = &f->forms[f->turn[f->from + index]];
     ccl_text_t text = {0};
     if (form->planned) {
         uint32_t level = (uint32_t)__builtin_ctz(form->parts);
@@ -348,7 +349,7 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
                              .way.granularity = CCL_GRANULARITY_ALGORITHM,
                              .give_up_s = f->limit_s,
                              .protocols = f->protocols};
-    double *times = f->times[f->from + index];
+    double *times = f->times[f->turn[f->from + index]];
     CCL_TRY(
         ccl_i_time_each(with->ctx, f->cluster->topo, with->routes, schedule, &timing, times, err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++)
@@ -357,12 +358,12 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
 }
 
 /* The fastest of those that were timed, fastest first; of equals the first. */
-static uint32_t fastest(const family_t *f, uint32_t timed, uint32_t out[LEADERS]) {
+static uint32_t fastest(const family_t *f, uint32_t out[LEADERS]) {
     double after = 0;
     uint32_t n = 0;
     while (n < LEADERS) {
         uint32_t best = CCL_NONE;
-        for (uint32_t i = 0; i < timed; i++) {
+        for (uint32_t i = 0; i < f->n; i++) {
             double t = f->time_s[i];
             if (t > after && t < INFINITY && (best == CCL_NONE || t < f->time_s[best]))
                 best = i;
@@ -375,25 +376,49 @@ static uint32_t fastest(const family_t *f, uint32_t timed, uint32_t out[LEADERS]
     return n;
 }
 
-/* The first round, some after the others: what is slower than the leaders so far gives up. */
+/* Bytes that all GPUs send. */
+static double form_bytes(const family_t *f, ccl_i_form_t form) {
+    double bytes = share_bytes(f, &form);
+    form.channels = form.parts = 1;
+    return ccl_i_form_transfers(&form, f->want) * bytes;
+}
+
+/* What sends least comes first. */
+static void set_turns(family_t *f) {
+    for (uint32_t i = 0; i < f->n; i++) {
+        double bytes = form_bytes(f, f->forms[i]);
+        uint32_t at = i;
+        for (; at > 0 && bytes < form_bytes(f, f->forms[f->turn[at - 1]]); at--)
+            f->turn[at] = f->turn[at - 1];
+        f->turn[at] = i;
+        f->time_s[i] = INFINITY;
+    }
+}
+
+/* The first round, some after the others: what is slower than the leaders so far gives up. A form
+   that sends many times another's bytes takes long to simulate: it is among the last. */
 static ccl_status_t race_all(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     uint32_t lead[LEADERS];
+    set_turns(f);
     while (f->from < f->n) {
-        uint32_t n = f->n - f->from < TOGETHER ? f->n - f->from : TOGETHER;
+        uint32_t most = f->from == 0 ? LEADERS : TOGETHER;
+        uint32_t n = f->n - f->from < most ? f->n - f->from : most;
         CCL_TRY(ccl_i_race_run(race, n, err));
         for (uint32_t i = 0; i < n; i++)
-            f->time_s[f->from + i] = race->results[i].time_s;
+            f->time_s[f->turn[f->from + i]] = race->results[i].time_s;
         f->from += n;
-        if (fastest(f, f->from, lead) == LEADERS)
+        if (fastest(f, lead) == LEADERS)
             f->limit_s = f->time_s[lead[LEADERS - 1]];
     }
     f->from = 0;
+    for (uint32_t i = 0; i < MOST_FORMS; i++)
+        f->turn[i] = i;
     return CCL_OK;
 }
 
 /* From now on only the protocols that they are fastest with. */
 static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
-    uint32_t lead[LEADERS], n = fastest(f, f->n, lead);
+    uint32_t lead[LEADERS], n = fastest(f, lead);
     f->protocols = n > 0 ? 0 : f->protocols;
     for (uint32_t i = n; i-- > 0;) {
         out[i] = f->forms[lead[i]];

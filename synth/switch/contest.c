@@ -14,6 +14,8 @@
  */
 #define MOST_PIECE_BYTES 1048576.0
 #define LEAST_PIECE_BYTES 16384.0
+/** Halves of pieces that gain less are the last. */
+#define PIECE_GAIN 0.005
 /** Waves of one piece at the start and at the end, and the bytes of a piece of 256 MiB; with more
  * transfers, those within servers one by one, they take too long to make. */
 #define FIRST_WAVES 2
@@ -234,13 +236,15 @@ static ccl_status_t try_pieces(const contest_t *c, const ccl_schedule_t *schedul
     double most = schedule->piece_bytes > 0 ? schedule->piece_bytes : MOST_PIECE_BYTES;
     double piece = fmin(most, c->size_bytes / best->schedule->coll->nchunks);
     ccl_i_through_way_t at = way;
-    for (bool better = true; better;) {
+    for (bool more = true; more;) {
+        double before_s = best->time_s;
+        bool better = false;
         at.piece_bytes = piece /= 2;
-        better = false;
         if (piece >= LEAST_PIECE_BYTES)
             CCL_TRY(try_through(c, schedule, at, best, &better, err));
         if (better)
             way = at;
+        more = best->time_s < (1 - PIECE_GAIN) * before_s;
     }
     bool better;
     way.in_turn = true;

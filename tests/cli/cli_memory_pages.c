@@ -15,7 +15,7 @@ START_TEST(pages_are_kept) {
     ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &after), 0);
     ck_assert_msg(said.rc == 0, "%s", said.err);
     long faults = after.ru_minflt - before.ru_minflt;
-    ck_assert_msg(faults <= 17000, "%ld pages", faults);
+    ck_assert_msg(faults <= 7000, "%ld pages", faults);
     said_free(&said);
 }
 END_TEST
