@@ -464,5 +464,5 @@ uint32_t ccl_routes_period(ccl_routes_t *routes, uint32_t src_rank, uint32_t dst
     if (ends_check(routes, src_rank, dst_rank, NULL) != CCL_OK ||
         pair_get(routes, src_rank, dst_rank, 0, &entry, &pair, NULL) != CCL_OK)
         return 0;
-    return pair->period;
+    return entry ? pair->period : 0;
 }

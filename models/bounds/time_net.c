@@ -91,8 +91,7 @@ static ccl_status_t by_routes(ccl_i_time_net_t *net, ccl_routes_t *routes, ccl_e
     ccl_transport_t t = {0};
     for (uint32_t s = 0; s < topo->nranks; s++) {
         for (uint32_t d = 0; d < topo->nranks; d++) {
-            uint32_t period =
-                s == d || ccl_routes_width(routes, s, d) == 0 ? 0 : ccl_routes_period(routes, s, d);
+            uint32_t period = s == d ? 0 : ccl_routes_period(routes, s, d);
             for (uint32_t channel = 0; channel < period; channel++) {
                 const ccl_route_t *route = NULL;
                 CCL_TRY(ccl_routes_get(routes, s, d, channel, &route, err));

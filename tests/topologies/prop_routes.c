@@ -122,6 +122,7 @@ static void check_pair(search_t *s, ccl_routes_t *routes, uint32_t a, uint32_t b
         ck_assert_ptr_nonnull(strstr(err.text, topo->devices[src].id));
         ck_assert_ptr_nonnull(strstr(err.text, topo->devices[s->dst].id));
         ck_assert_uint_eq(ccl_routes_width(routes, a, b), 0);
+        ck_assert_uint_eq(ccl_routes_period(routes, a, b), 0);
         return;
     }
     uint32_t width = 0;

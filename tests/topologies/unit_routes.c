@@ -142,6 +142,7 @@ START_TEST(refusals) {
         ck_assert_ptr_nonnull(strstr(err.text, "left"));
         ck_assert_ptr_nonnull(strstr(err.text, "right"));
         ck_assert_uint_eq(ccl_routes_width(r, 0, 2), 0);
+        ck_assert_uint_eq(ccl_routes_period(r, 0, 2), 0);
     }
     ck_assert_int_eq(ccl_routes_get(r, 1, 1, 0, &p, NULL), CCL_ERR_INPUT);
     ck_assert_int_eq(ccl_routes_get(r, 0, 3, 0, &p, NULL), CCL_ERR_INPUT);
