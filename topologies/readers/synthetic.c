@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_GPUS_PER_SERVER 64
-#define MAX_NICS_PER_SERVER 64
+#define MAX_GPUS_PER_SERVER 1024
+#define MAX_NICS_PER_SERVER 1024
 #define MAX_GROUPS 256
 #define MAX_TEXT_BYTES 65536
 
