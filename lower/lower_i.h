@@ -261,6 +261,7 @@ typedef struct ccl_i_lower_how {
     uint32_t max_blocks;        /* of a GPU, beside its sms */
     double piece_bytes;         /* of the program */
     uint32_t stagger, pieces;   /* of the schedule, and pieces of a micro-batch; 0: all alike */
+    bool small_end;             /* these are an AllReduce's: the last two are cut */
     bool joined;                /* as ccl_schedule_t.joined */
     const uint16_t *stage;      /* [ntransfers] of the schedule; NULL: all 0 */
     /* [2 ntransfers] of the schedule: whether its source (2 t), its destination (2 t + 1) may pass
@@ -286,7 +287,7 @@ ccl_status_t ccl_i_emit_scratch_shares(const ccl_i_lowering_t *l, ccl_program_bu
                                        ccl_error_t *err);
 /**
  * A program whose micro-batches are how->pieces pieces, of which the first is shorter by the group
- * of its chunk (ccl_schedule_t.stagger; stagger.c).
+ * of its chunk, or the last two are cut (ccl_schedule_t.stagger; stagger.c).
  * @param chunk    [(*program)->nsteps] of each step.
  * @param program  in and out; destroyed on failure.
  */

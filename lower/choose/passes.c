@@ -388,10 +388,11 @@ static ccl_status_t check_options(const ccl_schedule_t *schedule,
 /* Pieces of a micro-batch whose first ones differ, at most: a step of a block each. */
 enum { MOST_PIECES = 128 };
 
-/* Do its chunks begin with pieces of different sizes? Only in blocks that do one piece after the
-   other, in memory that its elements share in the same way. */
+/* Do its chunks begin or end with pieces of different sizes? Only in blocks that do one piece after
+   the other, in memory that its elements share in the same way. */
 static bool staggers(const ccl_schedule_t *schedule, const ccl_lower_options_t *options) {
-    return schedule->stagger > 0 && schedule->piece_bytes > 0 && !schedule->joined &&
+    return schedule->stagger > 0 && schedule->piece_bytes > 0 &&
+           (!schedule->joined || schedule->coll->kind == CCL_ALLREDUCE) &&
            options->executor == CCL_EXECUTOR_ANY && options->order == CCL_ORDER_STEP &&
            options->allocation == CCL_ALLOCATE_CONNECTION &&
            options->granularity == CCL_GRANULARITY_ALGORITHM && !options->out_of_place;
@@ -413,7 +414,8 @@ static ccl_i_lower_how_t how_of(const ccl_schedule_t *schedule,
     if (staggers(schedule, options)) {
         double size_bytes = options->size_bytes > 0 ? options->size_bytes : CCL_LOWER_SIZE_BYTES;
         double pieces = ceil(size_bytes / schedule->coll->nchunks / schedule->piece_bytes - 1e-9);
-        how.stagger = pieces >= 2 ? schedule->stagger : 0;
+        how.small_end = schedule->coll->kind == CCL_ALLREDUCE;
+        how.stagger = pieces >= (how.small_end ? 3 : 2) ? schedule->stagger : 0;
         how.pieces = (uint32_t)fmin(pieces, MOST_PIECES);
     }
     how.no_fuse = how.no_fuse || how.task;

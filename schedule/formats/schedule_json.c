@@ -315,10 +315,10 @@ static ccl_status_t read_stagger(const ccl_json_at_t *root, head_t *head,
     CCL_TRY(ccl_json_u32(&at, false, CCL_MAX_STAGGER, &head->stagger, err));
     if (head->stagger == 0)
         return CCL_OK;
-    if (coll->kind != CCL_BROADCAST && coll->kind != CCL_REDUCE)
-        return ccl_json_fail(&at, err, "stagger: for broadcast and reduce only, not for %s",
-                             coll->name);
-    if (head->stagger < 2 || coll->nchunks % head->stagger != 0)
+    if (coll->kind != CCL_BROADCAST && coll->kind != CCL_REDUCE && coll->kind != CCL_ALLREDUCE)
+        return ccl_json_fail(
+            &at, err, "stagger: for broadcast, reduce and allreduce only, not for %s", coll->name);
+    if (head->stagger < 2 || (coll->kind != CCL_ALLREDUCE && coll->nchunks % head->stagger != 0))
         return ccl_json_fail(&at, err, "stagger: 2 or more are needed, which divide the %u chunks",
                              coll->nchunks);
     if (!(head->piece_bytes > 0))

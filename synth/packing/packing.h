@@ -182,7 +182,7 @@ typedef struct ccl_i_pack_edge {
     bool up;
     uint16_t *channel; /* of its route; then its own */
     uint32_t *depth; /* of the rank that it leads to, seen from the root; then its place in time */
-    uint32_t ways;        /* connections that its data take side by side, a part each */
+    uint32_t ways;   /* connections that its data take side by side, a part each */
     uint32_t most, place; /* private */
 } ccl_i_pack_edge_t;
 /** How edges get their channels. */
@@ -359,6 +359,17 @@ typedef struct ccl_i_packed {
 ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_i_packed_t *packed, const ccl_synth_options_t *options,
                             ccl_schedule_t **out, double *time_out, ccl_error_t *err);
+
+/** A tree of parts whose sums come in turn (turn.c). */
+typedef struct ccl_i_pack_turn {
+    ccl_i_cluster_t *cluster;
+    const ccl_i_pack_batch_t *batch;
+    const uint32_t *depth;   /* [nranks] */
+    const uint16_t *channel; /* [nranks] of the connection to a rank */
+    uint32_t cut_channel;    /* more than that, for a cut of a sum inside a server */
+    bool up;
+} ccl_i_pack_turn_t;
+void ccl_i_pack_in_turn(const ccl_i_pack_turn_t *turn, ccl_i_tree_t *out);
 
 /** Seconds of the busiest link for a message of a byte. */
 double ccl_i_pack_seconds(const ccl_i_packing_t *p);

@@ -51,6 +51,8 @@ static const policy_t POLICY = {.transfers = 200000,
                                 .gain = 0.99,
                                 .worse = 1.1};
 
+enum { SMALL_END = 2 }; /* parts of each of the last two pieces, where these are cut */
+
 /* One way of making the schedule. */
 typedef struct run {
     const ccl_ctx_t *ctx;
@@ -68,7 +70,8 @@ typedef struct run {
     double size_bytes;
     bool in_chunks; /* the program will run where micro-batches are not ours to choose */
     enum { BY_RANK, BY_RAIL, IN_TURN, NORDERS } order; /* of parts: pieces_of_parts() */
-    uint32_t period;             /* in turn: channels from a connection to the next */
+    bool small_end;  /* the last two pieces are halved; in turn, roots of a rail lie side by side */
+    uint32_t period; /* in turn: channels from a connection to the next */
     bool by_load, limited;       /* limited: some hops have fewer connections than wanted */
     bool cheap;                  /* pieces cost nothing, however small */
     double tried_s[NORDERS][16]; /* times of pieces, of chunks, or of orders, by the logarithm of
@@ -99,7 +102,8 @@ static ccl_status_t run_init(run_t *r, ccl_error_t *err) {
 static void set_roots(run_t *r) {
     uint32_t n = r->cluster->nranks, m = r->cluster->nservers;
     for (uint32_t k = 0, i = 0; k < n; k++) {
-        uint32_t rank = r->order == BY_RAIL ? ccl_i_cluster_rank(r->cluster, k % m, k / m) : k;
+        bool by_rail = r->order == BY_RAIL || (r->order == IN_TURN && r->small_end);
+        uint32_t rank = by_rail ? ccl_i_cluster_rank(r->cluster, k % m, k / m) : k;
         for (int64_t t = 0; t < r->packed->roots[rank]; t++)
             r->root_of[i++] = rank;
     }
@@ -169,55 +173,6 @@ static size_t all_edges(run_t *r) {
     return count;
 }
 
-/* Of the widest way between two servers. */
-static double widest_way(ccl_i_cluster_t *c, const ccl_i_pack_batch_t *batch) {
-    double widest_Bps = 0;
-    for (uint32_t i = 1; i < c->nranks; i++) {
-        uint32_t dst = batch->order[i], src = batch->parent[dst];
-        if (c->server[src] != c->server[dst])
-            widest_Bps = fmax(widest_Bps, ccl_i_cluster_width_Bps(c, dst, src, 0));
-    }
-    return widest_Bps;
-}
-
-/*
- * When a server that is so far before a root sums up for it, of `m` turns: for the nearest behind
- * it first. Its own root comes in the middle: its sum goes nowhere, so what waits for a NIC goes
- * before it; and what other servers send is added before and after it.
- */
-static uint32_t turn_of(uint32_t before, uint32_t m) {
-    if (before == 0)
-        return m / 2;
-    return before <= m / 2 ? before - 1 : before;
-}
-
-/*
- * A tree in turn. Each server sums up first what is for the server behind it, so roots get the
- * servers' sums one after another and need not add all up at the end; those of slow servers come
- * last. A sum's cuts go side by side, each on a connection of its own: GPUs add one after another
- * to the same place, so all of a sum's data in one go would be ready later.
- */
-static void tree_in_turn(const run_t *r, const ccl_i_want_t *want, size_t t, uint32_t cut,
-                         ccl_i_tree_t *out) {
-    const ccl_i_pack_forest_t *f = forest(r, want->up);
-    const ccl_i_pack_batch_t *batch = &f->trees.batches[f->tree[t]];
-    ccl_i_cluster_t *c = r->cluster;
-    const uint32_t *depth = r->depth[want->up] + (size_t)f->tree[t] * c->nranks;
-    uint32_t m = c->nservers, home = c->server[want->root];
-    double widest_Bps = widest_way(c, batch);
-    for (uint32_t i = 1; i < c->nranks; i++) {
-        uint32_t dst = batch->order[i], src = batch->parent[dst], x = c->server[dst];
-        uint32_t channel = r->channel[want->up][t * c->nranks + dst], step = 2 * m * depth[dst];
-        if (want->up) {
-            bool inside = c->server[src] == x;
-            bool slow = !inside && ccl_i_cluster_width_Bps(c, dst, src, 0) < widest_Bps;
-            step += (slow ? 0 : m) + m - 1 - turn_of((home + m - x) % m, m);
-            channel += inside ? r->period * cut : 0;
-        }
-        ccl_i_tree_add(out, src, dst, step, channel);
-    }
-}
-
 /* Chunks of a tree follow each other by a step. */
 static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out,
                          ccl_error_t *err) {
@@ -237,7 +192,10 @@ static ccl_status_t tree(void *user, const ccl_i_want_t *want, ccl_i_tree_t *out
     size_t t = f->first[want->root] + (size_t)part, b = f->tree[t];
     const ccl_i_pack_batch_t *batch = &f->trees.batches[b];
     if (r->order == IN_TURN) {
-        tree_in_turn(r, want, t, cut, out);
+        const ccl_i_pack_turn_t turn = {
+            r->cluster,      batch,   r->depth[want->up] + b * n, r->channel[want->up] + t * n,
+            r->period * cut, want->up};
+        ccl_i_pack_in_turn(&turn, out);
         return CCL_OK;
     }
     uint32_t later = want->up ? r->cuts - 1 - cut : cut;
@@ -301,9 +259,12 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     (*out)->joined = p->nparts > 0;
     if (!r->in_chunks && r->try_cuts > 1)
         (*out)->piece_bytes = ceil(r->size_bytes / p->total / r->try_cuts / r->cuts);
+    (*out)->stagger = r->small_end ? SMALL_END : 0;
     ccl_origin_set((*out)->origin, "packing: %u tree%s %s, %u %s%s each%s", p->total,
                    p->total == 1 ? "" : "s", p->how, r->try_cuts, r->in_chunks ? "chunk" : "piece",
                    r->try_cuts == 1 ? "" : "s", r->order == IN_TURN ? ", reductions in turn" : "");
+    if (r->small_end)
+        ccl_origin_add((*out)->origin, "the last two in halves");
     return CCL_OK;
 }
 
@@ -486,6 +447,24 @@ static ccl_status_t climb_parts(run_t *r, uint64_t transfers, uint32_t first, ui
 }
 
 /*
+ * With the last two pieces halved: of as many as the best, then of fewer as long as that is faster,
+ * for what fewer lost was at the end. @param pieces  of the best
+ */
+static ccl_status_t end_small(run_t *r, uint32_t pieces, ccl_error_t *err) {
+    double time_s, best_s = r->race.best.time_s;
+    r->small_end = true;
+    for (; pieces >= 3; pieces -= pieces / 4) {
+        r->race.most_s = best_s;
+        CCL_TRY(try_cuts(r, false, pieces, &time_s, err));
+        if (!(time_s < best_s))
+            break;
+        best_s = time_s;
+    }
+    r->race.most_s = 0;
+    return CCL_OK;
+}
+
+/*
  * Parts of a root are one to primitives inside servers, and so are all roots of a rail where their
  * chunks lie side by side: that takes fewer primitives and more pieces, for each waits for all of
  * another. Reductions in turn take more primitives and fewer pieces. Then half as many pieces again
@@ -511,9 +490,15 @@ static ccl_status_t pieces_of_parts(run_t *r, uint64_t transfers, ccl_schedule_t
     uint32_t log = best[order];
     const double *tried_s = r->tried_s[order];
     bool more = tried_s[log + 1] > 0 && tried_s[log + 1] < tried_s[log - 1];
-    if (tried_s[log - 1] > 0 && log < POLICY.most)
-        CCL_TRY(try_cuts(r, false, 3u << (more ? log - 1 : log - 2), &time_s, err));
+    uint32_t pieces = 1u << log, between = 3u << (more ? log - 1 : log - 2);
+    if (tried_s[log - 1] > 0 && log < POLICY.most) {
+        CCL_TRY(try_cuts(r, false, between, &time_s, err));
+        pieces = time_s < tried_s[log] ? between : pieces;
+    }
     r->race.most_s = 0;
+    bool alike = r->packed->total == r->cluster->nranks; /* there others may be as fast */
+    if (order == IN_TURN && !r->cheap && !alike)
+        CCL_TRY(end_small(r, pieces, err));
     return ccl_i_race_take(&r->race, out, err);
 }
 

@@ -1,4 +1,5 @@
-/* Broadcast and Reduce whose chunks begin with pieces of different sizes. */
+/* Broadcast and Reduce whose chunks begin with pieces of different sizes; AllReduce that ends so.
+ */
 #include "tests/base/main.h"
 #include "tests/synth/common.h"
 
@@ -149,14 +150,78 @@ START_TEST(large_in_batches) {
 }
 END_TEST
 
+/* Each GPU sums up a chunk and copies it to all, `joined` with the next: chunks 2 r and 2 r + 1. */
+static ccl_schedule_t *allreduce(void) {
+    ccl_collective_t *coll = NULL;
+    ccl_schedule_t *out = NULL;
+    MUST(ccl_collective_create(CCL_ALLREDUCE, GPUS, 2 * GPUS, 0, &coll, e));
+    ccl_schedule_builder_t *b = ccl_schedule_builder_create("sums", coll);
+    for (uint32_t i = 0; i < 4 * GPUS * GPUS; i++) {
+        uint32_t chunk = i % (2 * GPUS), at = chunk / 2, other = i / (2 * GPUS) % GPUS;
+        bool up = i < 2 * GPUS * GPUS;
+        if (other != at)
+            ccl_schedule_builder_add(b, (ccl_transfer_t){.src = up ? other : at,
+                                                         .dst = up ? at : other,
+                                                         .chunk = chunk,
+                                                         .step = !up,
+                                                         .channel = !up,
+                                                         .reduce = up});
+    }
+    MUST(ccl_schedule_builder_finish(b, &out, e));
+    out->joined = true;
+    out->piece_bytes = ceil(SIZE / (2 * GPUS) / PIECES);
+    out->stagger = 2;
+    return out;
+}
+
+/* Whole pieces, and four halves: of each piece, elements of all chunks lie side by side. */
+START_TEST(ends_small) {
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=300GB/s,1us model=A100");
+    ccl_schedule_t *s = allreduce();
+    ccl_program_t *p = lowered(s, topo, &(ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT);
+    static const uint32_t first[] = {0, 2, 4, 6, 7, 8, 9}, n[] = {2, 2, 2, 1, 1, 1, 1};
+    ck_assert_uint_eq(p->nchunks, 2 * GPUS * PIECES * 2);
+    uint32_t seen = 0;
+    for (uint32_t t = p->rank_first_tb[0]; t < p->rank_first_tb[1]; t++) {
+        const ccl_step_t *steps = &p->steps[p->tbs[t].first_step];
+        if (p->tbs[t].send_peer == CCL_NONE || p->tbs[t].channel != 1)
+            continue; /* not rank 0's copies of chunks 0 and 1 */
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < p->tbs[t].nsteps; i++) {
+            if (steps[i].type == CCL_PRIM_NOP)
+                continue;
+            ck_assert_uint_eq(steps[i].src_off, first[at] * 2 * GPUS);
+            ck_assert_uint_eq(steps[i].count, 2 * n[at++]);
+        }
+        ck_assert_uint_eq(at, 7);
+        seen++;
+    }
+    ck_assert_uint_eq(seen, GPUS - 1);
+    double with_s = time_of(p, topo);
+    ccl_program_destroy(p);
+    s->stagger = 0;
+    p = lowered(s, topo, &(ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT);
+    ck_assert_double_lt(with_s, time_of(p, topo));
+    ccl_program_destroy(p);
+    s->stagger = 2;
+    s->piece_bytes = SIZE / (2 * GPUS) / 2; /* two pieces stay */
+    p = lowered(s, topo, &(ccl_lower_options_t)CCL_LOWER_OPTIONS_INIT);
+    ck_assert_uint_eq(p->nchunks, 2 * GPUS);
+    ccl_program_destroy(p);
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* Files keep it, and say where it cannot be. */
 START_TEST(in_files) {
     static const struct {
         const char *kind, *more, *why;
-    } bad[] = {{"allgather", "\"piece_bytes\": 9, \"stagger\": 2", "broadcast and reduce only"},
-               {"broadcast", "\"piece_bytes\": 9, \"stagger\": 4", "divide the 6 chunks"},
-               {"broadcast", "\"piece_bytes\": 9, \"stagger\": 1", "2 or more"},
-               {"reduce", "\"stagger\": 2", "piece_bytes"}};
+    } bad[] = {
+        {"allgather", "\"piece_bytes\": 9, \"stagger\": 2", "broadcast, reduce and allreduce only"},
+        {"broadcast", "\"piece_bytes\": 9, \"stagger\": 4", "divide the 6 chunks"},
+        {"broadcast", "\"piece_bytes\": 9, \"stagger\": 1", "2 or more"},
+        {"reduce", "\"stagger\": 2", "piece_bytes"}};
     ccl_schedule_t *s = stars(CCL_REDUCE), *again = NULL;
     ccl_text_t text = {0};
     MUST(ccl_schedule_write_json(s, &text, e));
@@ -183,4 +248,4 @@ START_TEST(in_files) {
 }
 END_TEST
 
-RUN_TESTS(begins_by_group, hides_overhead, others_stay, large_in_batches, in_files)
+RUN_TESTS(begins_by_group, hides_overhead, others_stay, large_in_batches, ends_small, in_files)

@@ -43,7 +43,7 @@ static made_t make_with(const ccl_topology_t *topo, double bytes, uint32_t chann
     ccl_work_t work = {0};
     ccl_bound_t bound;
     ctx.work = &work;
-    options.size_bytes = sim.size_bytes = bytes;
+    options.size_bytes = lower.size_bytes = sim.size_bytes = bytes;
     options.channels = channels;
     MUST(ccl_synthesize(&ctx, "packing", topo, NULL, want, &options, &schedule, e));
     made.runs = work.runs;
@@ -91,10 +91,11 @@ START_TEST(a_slow_server) {
 }
 END_TEST
 
-/* Links inside are as busy as NICs, and messages cost: few pieces, and chunks by rank. */
+/* Links inside are as busy as NICs, and messages cost: few pieces, of which the last two are cut
+ * (1.091 of the bound without, 1.078 where a rail is not copied as one). */
 START_TEST(busy_inside) {
     ccl_topology_t *topo = cluster_of(8, 8, 348.5, 37.5, H100);
-    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.093, 28224);
+    check(edited(topo, "set:message:net=0.25us"), 0x1p28, 1.076, 28224);
     ccl_topology_destroy(topo);
 }
 END_TEST
