@@ -6,7 +6,7 @@
  * different sizes, some send while others pay. So a micro-batch's pieces become steps of the
  * program: of a group's elements first a part of a piece, then whole ones, then the rest of one.
  *
- * An AllReduce ends with small pieces: when its last sums are made nothing is left to do meanwhile,
+ * An AllReduce ends with small pieces: after its last reductions nothing is left to do meanwhile,
  * and the smaller the last copies are, the sooner they are passed on. Its elements are all alike,
  * so those of a piece lie side by side, and steps of several elements stay steps.
  */

@@ -57,7 +57,7 @@ typedef struct ccl_schedule {
                            stagger of the others', so that chunks which share links do not all
                            stand still at once, for the overhead of their next pieces. Of an
                            AllReduce with piece_bytes: its last two pieces are this number of
-                           parts each, so that little is left once the last sums are made */
+                           parts each, so that little is left after the last reductions */
     ccl_arena_t arena;
 } ccl_schedule_t;
 

@@ -360,7 +360,7 @@ ccl_status_t ccl_i_pack_run(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
                             const ccl_i_packed_t *packed, const ccl_synth_options_t *options,
                             ccl_schedule_t **out, double *time_out, ccl_error_t *err);
 
-/** A tree of parts whose sums come in turn (turn.c). */
+/** A tree of parts whose reductions come in turn (turn.c). */
 typedef struct ccl_i_pack_turn {
     ccl_i_cluster_t *cluster;
     const ccl_i_pack_batch_t *batch;

@@ -14,7 +14,7 @@
  */
 #define MOST_PIECE_BYTES 1048576.0
 #define LEAST_PIECE_BYTES 16384.0
-/** Halves of pieces that gain less are the last. */
+/** On many GPUs, halves of pieces that gain less are the last. */
 #define PIECE_GAIN 0.005
 /** Waves of one piece at the start and at the end, and the bytes of a piece of 256 MiB; with more
  * transfers, those within servers one by one, they take too long to make. */
@@ -24,6 +24,8 @@
 #define MOST_TRANSFERS 1200000.0
 /** More than that: a look at everything takes long. */
 #define MOST_RANKS 32
+/** Work of a run from which a schedule's own way of lowering, some runs of it, takes too long. */
+#define OWN_WAY_WORK 4e5
 
 typedef struct contest {
     const ccl_ctx_t *ctx;
@@ -51,12 +53,18 @@ static bool can_decide(const contest_t *c, uint32_t protocol) {
            (!large && ccl_model_has_protocol(c->topo, ccl_protocol_name((ccl_protocol_t)protocol)));
 }
 
-/* INFINITY: not below `beat_s`; NAN: it does not fit. */
+/** A schedule, lowered one way. */
+typedef struct plain {
+    double time_s; /* INFINITY: not below what it must beat; NAN: it does not fit */
+    double work;   /* of its run, as ccl_i_timing_t has it */
+} plain_t;
+
 static ccl_status_t time_plain(const contest_t *c, const ccl_schedule_t *schedule, ccl_way_t way,
-                               const char *proto, double beat_s, double *out, ccl_error_t *err) {
+                               const char *proto, double beat_s, plain_t *out, ccl_error_t *err) {
     ccl_i_timing_t timing = {.size_bytes = c->size_bytes, .way = way, .give_up_s = beat_s};
     CCL_TRY(ccl_i_time_proto(c->ctx, c->topo, c->routes, schedule, proto, &timing, err));
-    *out = timing.unfit ? NAN : timing.time_s < beat_s ? timing.time_s : INFINITY;
+    out->time_s = timing.unfit ? NAN : timing.time_s < beat_s ? timing.time_s : INFINITY;
+    out->work = timing.work;
     return CCL_OK;
 }
 
@@ -89,20 +97,22 @@ static ccl_status_t plain_beats(const contest_t *c, const ccl_synth_ops_t *ops,
                                 ccl_error_t *err) {
     const ccl_way_t simple = ccl_way_choose(NULL, (ccl_way_t){0}, 0);
     const ccl_way_t way = ccl_way_choose(ops->way, (ccl_way_t){0}, 0);
-    double least_s, took_s;
+    double least_s;
+    plain_t took;
     *out = false;
     CCL_TRY(least_time(c, schedule, &least_s, err));
     for (uint32_t k = 0; k < CCL_PROTOCOLS && !*out; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
         if (!can_decide(c, k) || least_s * ccl_model_wire(c->topo, proto) >= time_s)
             continue;
-        CCL_TRY(time_plain(c, schedule, simple, proto, fmin(care(c) * time_s, c->hope_s), &took_s,
-                           err));
-        *out = took_s <= time_s;
-        if (*out || took_s == INFINITY || !ops->way) /* its own way may fit where blocks lack */
+        CCL_TRY(
+            time_plain(c, schedule, simple, proto, fmin(care(c) * time_s, c->hope_s), &took, err));
+        *out = took.time_s <= time_s;
+        bool heavy = has_many_ranks(c) && took.work > OWN_WAY_WORK;
+        if (*out || took.time_s == INFINITY || !ops->way || heavy) /* its own may fit if NAN */
             continue;
-        CCL_TRY(time_plain(c, schedule, way, proto, time_s, &took_s, err));
-        *out = took_s <= time_s;
+        CCL_TRY(time_plain(c, schedule, way, proto, time_s, &took, err));
+        *out = took.time_s <= time_s;
     }
     return CCL_OK;
 }
@@ -244,7 +254,7 @@ static ccl_status_t try_pieces(const contest_t *c, const ccl_schedule_t *schedul
             CCL_TRY(try_through(c, schedule, at, best, &better, err));
         if (better)
             way = at;
-        more = best->time_s < (1 - PIECE_GAIN) * before_s;
+        more = best->time_s < (1 - (has_many_ranks(c) ? PIECE_GAIN : 0)) * before_s;
     }
     bool better;
     way.in_turn = true;
@@ -284,11 +294,11 @@ static ccl_status_t has_hope(const contest_t *c, const ccl_schedule_t *schedule,
     *out = c->hope_s == INFINITY;
     for (uint32_t k = 0; k < CCL_PROTOCOLS && !*out; k++) {
         const char *proto = ccl_protocol_name((ccl_protocol_t)k);
-        double took_s;
+        plain_t took;
         if (!can_decide(c, k))
             continue;
-        CCL_TRY(time_plain(c, schedule, simple, proto, c->hope_s, &took_s, err));
-        *out = !(took_s == INFINITY);
+        CCL_TRY(time_plain(c, schedule, simple, proto, c->hope_s, &took, err));
+        *out = !(took.time_s == INFINITY);
     }
     return CCL_OK;
 }

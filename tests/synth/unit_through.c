@@ -234,7 +234,7 @@ static ccl_work_t work_of(const char *name, const char *spec, ccl_collective_kin
 static const struct {
     const char *name, *spec;
     uint64_t events, runs;
-} alone[] = {{"greedy", ROOM, 10050, 9},     {"nvls-pull", ROOM, 89700, 10},
+} alone[] = {{"greedy", ROOM, 11370, 9},     {"nvls-pull", ROOM, 89700, 10},
              {"greedy", RACK, 45100, 7},     {"nvls-pull", RACK, 161500, 12},
              {"packing", RACK, 45100, 7},    {"sketch", RACK, 1298000, 26},
              {"cegis", RACK, 349900, 12},    {"greedy", RACKS, 811900, 21},
@@ -249,6 +249,17 @@ START_TEST(test_alone) {
     ck_assert_msg(work.events <= alone[_i].events && work.runs <= alone[_i].runs,
                   "%s: %llu events, %llu runs", alone[_i].name, (unsigned long long)work.events,
                   (unsigned long long)work.runs);
+}
+END_TEST
+
+/* A heavy schedule without switches is not lowered in its own way, which takes several runs of it.
+   At most 3 % above what there are. */
+START_TEST(test_heavy) {
+    bool through;
+    ccl_work_t work = work_of("greedy", RACK, CCL_REDUCESCATTER, 268435456.0, nightly(), &through);
+    ck_assert(through);
+    ck_assert_msg(work.events <= 1122000 && work.runs <= 12, "%llu events, %llu runs",
+                  (unsigned long long)work.events, (unsigned long long)work.runs);
 }
 END_TEST
 
@@ -271,8 +282,10 @@ int main(void) {
     tcase_add_loop_test(tcase, test_faster, 0, SANITIZED ? 1 : 4);
     tcase_add_loop_test(tcase, test_alone, 0, SANITIZED ? 2 : (int)CCL_ARRAY_LEN(alone));
     tcase_add_loop_test(tcase, test_pipelines, 0, 2);
-    if (!SANITIZED)
+    if (!SANITIZED) {
         tcase_add_test(tcase, test_protocols);
+        tcase_add_test(tcase, test_heavy);
+    }
     TCase *own = tcase_create("own");
     tcase_set_timeout(own, 0);
     tcase_add_loop_test(own, test_own_way, 0, nightly() ? 2 : 1);
