@@ -51,13 +51,13 @@ typedef struct ccl_schedule {
                     they stand; else by chunk */
     double piece_bytes; /**< most chunk bytes of a micro-batch: how deep its chunks are pipelined;
                              0: as the cluster says. Lowering hands it to the program */
-    uint32_t stagger; /**< 0, or 2 and up, of Broadcast, Reduce with piece_bytes: their chunks
-                           are this number of groups, chunk k in group k * stagger / nchunks.
-                           Lowered in its own order, group g begins with a piece of (g + 1) /
-                           stagger of the others', so that chunks which share links do not all
-                           stand still at once, for the overhead of their next pieces. Of an
-                           AllReduce with piece_bytes: its last two pieces are this number of
-                           parts each, so that little is left after the last reductions */
+    uint32_t stagger;   /**< 0, or 2 and up. Of a Broadcast or Reduce with piece_bytes: their chunks
+                             are this number of groups, chunk k in group k * stagger / nchunks.
+                             Lowered in its own order, group g begins with a piece of (g + 1) /
+                             stagger of the others', so that chunks which share links do not all
+                             stand still at once, for the overhead of their next pieces. Of an
+                             AllReduce with piece_bytes: its last two pieces are this number of
+                             parts each, so that little is left after the last reductions */
     ccl_arena_t arena;
 } ccl_schedule_t;
 

@@ -318,8 +318,10 @@ static ccl_status_t read_stagger(const ccl_json_at_t *root, head_t *head,
     if (coll->kind != CCL_BROADCAST && coll->kind != CCL_REDUCE && coll->kind != CCL_ALLREDUCE)
         return ccl_json_fail(
             &at, err, "stagger: for broadcast, reduce and allreduce only, not for %s", coll->name);
-    if (head->stagger < 2 || (coll->kind != CCL_ALLREDUCE && coll->nchunks % head->stagger != 0))
-        return ccl_json_fail(&at, err, "stagger: 2 or more are needed, which divide the %u chunks",
+    if (head->stagger < 2)
+        return ccl_json_fail(&at, err, "stagger: 2 or more are needed");
+    if (coll->kind != CCL_ALLREDUCE && coll->nchunks % head->stagger != 0)
+        return ccl_json_fail(&at, err, "stagger: %u does not divide the %u chunks", head->stagger,
                              coll->nchunks);
     if (!(head->piece_bytes > 0))
         return ccl_json_fail(&at, err, "stagger: piece_bytes is needed too");

@@ -219,8 +219,9 @@ START_TEST(in_files) {
         const char *kind, *more, *why;
     } bad[] = {
         {"allgather", "\"piece_bytes\": 9, \"stagger\": 2", "broadcast, reduce and allreduce only"},
-        {"broadcast", "\"piece_bytes\": 9, \"stagger\": 4", "divide the 6 chunks"},
+        {"broadcast", "\"piece_bytes\": 9, \"stagger\": 4", "4 does not divide the 6 chunks"},
         {"broadcast", "\"piece_bytes\": 9, \"stagger\": 1", "2 or more"},
+        {"allreduce", "\"piece_bytes\": 9, \"stagger\": 1", "2 or more"},
         {"reduce", "\"stagger\": 2", "piece_bytes"}};
     ccl_schedule_t *s = stars(CCL_REDUCE), *again = NULL;
     ccl_text_t text = {0};

@@ -7,8 +7,6 @@
 #include <math.h>
 
 #define US 1e-6
-/* 3 % above what test_gives_up needs. */
-#define GIVES_UP_EVENTS 226000
 
 static ccl_topology_t *with_profile(const char *spec, const char *name) {
     ccl_topology_t *topo = topology(spec), *bare = topo;
@@ -209,21 +207,27 @@ START_TEST(test_options) {
 }
 END_TEST
 
-/* What is slower than the leaders, or than another protocol, is not run to its end. */
+/* What is slower than the leaders, or than another protocol, is not run to its end; forms that send
+   many times another's bytes are raced last. At most 3 % above what there are. */
+static const struct {
+    const char *spec;
+    uint64_t events;
+} gives_up[] = {{"dgx-h100*4", 226000}, {"gb200-nvl72", 1201000}};
+
 START_TEST(test_gives_up) {
-    ccl_topology_t *topo = topology("dgx-h100*4");
+    ccl_topology_t *topo = topology(gives_up[_i].spec);
     ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_origin_t origin[2];
     options.size_bytes = 64 * 1048576.0;
-    for (uint32_t k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < 2; k++) { /* on one thread, and on three */
         ccl_schedule_t *schedule = NULL;
         ccl_work_t work = {0};
         ccl_ctx_t ctx = CCL_CTX_INIT;
         ctx.threads = k ? 3 : 1;
         ctx.work = &work;
         MUST(ccl_synthesize(&ctx, "latency", topo, NULL, want, &options, &schedule, e));
-        ck_assert_msg(work.events < GIVES_UP_EVENTS, "%llu events",
+        ck_assert_msg(work.events <= gives_up[_i].events, "%s: %llu events", gives_up[_i].spec,
                       (unsigned long long)work.events);
         ccl_origin_set(origin[k], "%s", schedule->origin);
         ccl_schedule_destroy(schedule);
@@ -243,7 +247,7 @@ int main(void) {
     tcase_add_loop_test(tcase, test_odd_clusters, 0, (int)CCL_ARRAY_LEN(odd));
     tcase_add_test(tcase, test_refuses);
     tcase_add_test(tcase, test_options);
-    tcase_add_test(tcase, test_gives_up);
+    tcase_add_loop_test(tcase, test_gives_up, 0, SANITIZED ? 1 : (int)CCL_ARRAY_LEN(gives_up));
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
