@@ -109,10 +109,10 @@ bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_p
     if (!ctx || !ctx->runs || ctx->runs->topo != topo || !o->estimate || o->trace || o->path ||
         o->no_skip || o->no_fold || o->cause || o->variation)
         return false;
-    *out = (run_key_t){1, 2};
+    *out = (run_key_t){1, 2, ccl_program_level(program, o->granularity)};
     mix_pair(out, ccl_protocol_find(program->proto), program->algorithm_only);
     mix_pair(out, program->nranks, program->nchunks);
-    mix_pair(out, (uint32_t)o->granularity, (uint32_t)o->sharing);
+    mix_pair(out, out->level == CCL_GRANULARITY_STAGE, (uint32_t)o->sharing);
     mix_double(out, o->size_bytes);
     mix(out, o->batches);
     mix_double(out, o->batches ? 0 : program->piece_bytes);
@@ -128,14 +128,15 @@ bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_p
 
 /* ---------------------------------------------------------------- the table */
 
-static bool same_key(const run_key_t *a, const run_key_t *b) {
-    return a->a == b->a && a->b == b->b;
+/* Whether a run with so many micro-batches and the first key is one with the second. */
+static bool same_run(const run_key_t *a, uint32_t batches, const run_key_t *b) {
+    return a->a == b->a && a->b == b->b && (a->level == b->level || batches == 1);
 }
 
 /* Its place, or the free one where it belongs. */
 static known_t *place(known_t *known, size_t cap, const run_key_t *key) {
     size_t at = key->a & (cap - 1);
-    while (known[at].time_s != 0 && !same_key(&known[at].key, key))
+    while (known[at].time_s != 0 && !same_run(&known[at].key, known[at].batches, key))
         at = (at + 1) & (cap - 1);
     return &known[at];
 }
@@ -205,9 +206,11 @@ static ccl_sim_result_t *kept_run(const ccl_ctx_t *ctx, const run_key_t *key,
                                   const ccl_program_t *program) {
     ccl_sim_result_t *copy = NULL;
     ccl_lock_take(ctx->runs->lock);
-    for (int i = 0; i < KEPT_SIZES && !copy; i++)
-        if (ctx->runs->kept[i].run && same_key(&ctx->runs->kept[i].key, key))
-            copy = ccl_i_result_copy(ctx->runs->kept[i].run, program->nsteps);
+    for (int i = 0; i < KEPT_SIZES && !copy; i++) {
+        const kept_t *at = &ctx->runs->kept[i];
+        if (at->run && same_run(&at->key, at->run->batches, key))
+            copy = ccl_i_result_copy(at->run, program->nsteps);
+    }
     ccl_lock_release(ctx->runs->lock);
     return copy;
 }

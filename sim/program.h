@@ -208,9 +208,11 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                            ccl_i_trial_t *trial, ccl_sim_result_t **out, ccl_error_t *err);
 
 /* known.c */
-/** What a run depends on, hashed. */
+/** What a run depends on, hashed but for its level, of which a run of one micro-batch is
+    independent. */
 typedef struct ccl_i_run_key {
     uint64_t a, b;
+    ccl_granularity_t level;
 } ccl_i_run_key_t;
 /** False: such a run is not kept. */
 bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_program_t *program,

@@ -122,8 +122,12 @@ static void changes(asked_t *a, ccl_program_t *p, const ccl_sim_options_t *sim) 
     ccl_sim_options_t other = *sim;
     other.batches = 0;
     for (uint32_t k = 0; k < 3; k++) {
+        uint32_t batches;
         p->piece_bytes = k == 0 ? 0 : sim->size_bytes / (9 * k * p->nchunks);
-        ck_assert(made(a, p, &other));
+        ck_assert_int_eq(
+            ccl_sim_default_batches(a->topo, a->routes, p, other.size_bytes, &batches, NULL),
+            CCL_OK);
+        ck_assert(made(a, p, &other) || batches == 1); /* then another level's is this run too */
     }
     p->piece_bytes = 0;
     const double late_s[64] = {1};
@@ -215,6 +219,57 @@ START_TEST(test_kept_whole) {
 }
 END_TEST
 
+/* One micro-batch runs alike at algorithm and at task level, whether it is asked for or comes of
+   the size; at stage level, and in two, it is another run. */
+START_TEST(test_one_batch) {
+    uint32_t alike = 0;
+    for (uint32_t k = 0; k < 24; k++) {
+        ccl_rng_t rng;
+        ccl_rng_init(&rng, 7700 + k);
+        uint32_t n = 2 + ccl_rng_below(&rng, 5);
+        ccl_topology_t *topo = random_topology(&rng, n);
+        ccl_program_t *program = random_program(&rng, n, "Simple");
+        ccl_runs_t *runs = ccl_runs_create(topo);
+        asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
+        a.ctx.work = &a.work;
+        a.ctx.runs = runs;
+        ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
+        sim.size_bytes = 100;
+        sim.batches = k % 2;
+        sim.estimate = true;
+        bool step_times = k % 3 == 0, unused;
+        static const ccl_granularity_t levels[2][2] = {
+            {CCL_GRANULARITY_ALGORITHM, CCL_GRANULARITY_TASK},
+            {CCL_GRANULARITY_TASK, CCL_GRANULARITY_ALGORITHM}};
+        const ccl_granularity_t *order = levels[k % 4 / 2];
+        sim.granularity = order[0];
+        ccl_sim_result_t *r = ask(&a, program, &sim, false, &unused);
+        if (program->ngroups == 0 && r && r->time_s > 0) {
+            ck_assert_uint_eq(r->batches, 1);
+            ck_assert(made(&a, program, &sim));
+            sim.granularity = order[1];
+            sim.step_times = step_times;
+            ck_assert(!made(&a, program, &sim));
+            sim.step_times = false;
+            sim.granularity = CCL_GRANULARITY_STAGE;
+            ck_assert(made(&a, program, &sim));
+            for (int i = 0; i < 2; i++) {
+                sim.batches = 2;
+                sim.granularity = order[i];
+                ck_assert(made(&a, program, &sim));
+            }
+            alike++;
+        }
+        ccl_sim_result_destroy(r);
+        ccl_runs_destroy(runs);
+        ccl_routes_destroy(a.routes);
+        ccl_program_destroy(program);
+        ccl_topology_destroy(topo);
+    }
+    ck_assert_uint_ge(alike, 10);
+}
+END_TEST
+
 START_TEST(test_known) {
     uint32_t served = 0, simulated = 0, in_switches = 0;
     for (uint32_t k = 0; k < 80; k++) {
@@ -236,7 +291,7 @@ START_TEST(test_known) {
                 continue; /* as is all that runs through switches */
             ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
             sim.size_bytes = 777777 * (1 + k % 5);
-            sim.batches = 1 + ccl_rng_below(&rng, 60);
+            sim.batches = 2 + ccl_rng_below(&rng, 60);
             sim.granularity = (ccl_granularity_t)g;
             sim.estimate = true;
             one_program(&a, program, sim);
@@ -260,6 +315,7 @@ int main(void) {
     TCase *tcase = tcase_create("known");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test_known);
+    tcase_add_test(tcase, test_one_batch);
     tcase_add_test(tcase, test_kept_whole);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
