@@ -4,7 +4,6 @@
  */
 #include "schedule/schedule.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,11 +63,9 @@ static bool make_units(const ccl_program_t *p, ccl_granularity_t granularity, cc
 
 /* ---------------------------------------------------------------- connections */
 
-/** What a ccl_wiring_conn_t begins with. */
 typedef struct conn_key {
     uint32_t src, dst, channel, stage, kind;
 } conn_key_t;
-_Static_assert(offsetof(ccl_wiring_conn_t, sender) == sizeof(conn_key_t), "a key begins it");
 
 typedef struct table {
     const ccl_program_t *p;
@@ -81,28 +78,34 @@ typedef struct table {
 
 /* Connections are asked for rank by rank, from either end. Neighbours in a row or a column of ranks
    lie near each other in this table, so that both orders stay in the cache. */
-static uint32_t *key_slot(const table_t *t, conn_key_t k) {
-    uint64_t plane = ccl_mix64(((uint64_t)k.channel << 2 | k.kind) << 32 | k.stage);
-    return &t->head[((uint64_t)k.src * t->row + k.dst + (plane >> 20)) & (t->len - 1)];
+static uint32_t *key_slot(const table_t *t, const conn_key_t *k) {
+    uint64_t plane = ccl_mix64(((uint64_t)k->channel << 2 | k->kind) << 32 | k->stage);
+    return &t->head[((uint64_t)k->src * t->row + k->dst + (plane >> 20)) & (t->len - 1)];
+}
+
+/* Field by field: a key was written in parts just now, which one load of several would wait for. */
+static bool has_key(const ccl_wiring_conn_t *c, const conn_key_t *key) {
+    return c->src == key->src && c->dst == key->dst && c->channel == key->channel &&
+           c->stage == key->stage && c->kind == key->kind;
 }
 
 /** CCL_NONE: no memory. */
-static uint32_t conn_get(table_t *t, conn_key_t key) {
+static uint32_t conn_get(table_t *t, const conn_key_t *key) {
     ccl_wiring_t *w = t->w;
     uint32_t *head = key_slot(t, key);
     for (uint32_t c = *head; c != CCL_NONE; c = t->next[c])
-        if (memcmp(&w->conns[c], &key, sizeof key) == 0)
+        if (has_key(&w->conns[c], key))
             return c;
     if ((w->nconns == t->cconns &&
          !ccl_grow(&w->conns, &t->cconns, w->nconns + (size_t)1, sizeof *w->conns)) ||
         (w->nconns == t->cnext &&
          !ccl_grow(&t->next, &t->cnext, w->nconns + (size_t)1, sizeof *t->next)))
         return CCL_NONE;
-    w->conns[w->nconns] = (ccl_wiring_conn_t){.src = key.src,
-                                              .dst = key.dst,
-                                              .channel = key.channel,
-                                              .stage = key.stage,
-                                              .kind = key.kind,
+    w->conns[w->nconns] = (ccl_wiring_conn_t){.src = key->src,
+                                              .dst = key->dst,
+                                              .channel = key->channel,
+                                              .stage = key->stage,
+                                              .kind = key->kind,
                                               .sender = CCL_NONE,
                                               .receiver = CCL_NONE,
                                               .in_switch = CCL_NONE};
@@ -123,12 +126,12 @@ static ccl_status_t check_peer(const ccl_program_t *p, const ccl_tb_t *tb, uint3
 }
 
 /** Unit u becomes one end of the connection of `key`. */
-static ccl_status_t take_end(table_t *t, uint32_t u, conn_key_t key, bool sends, uint32_t *out,
-                             ccl_error_t *err) {
+static ccl_status_t take_end(table_t *t, uint32_t u, const conn_key_t *key, bool sends,
+                             uint32_t *out, ccl_error_t *err) {
     const ccl_tb_t *tb = &t->p->tbs[t->w->units[u].tb];
-    uint32_t peer = sends ? key.dst : key.src;
+    uint32_t peer = sends ? key->dst : key->src;
     CCL_TRY(
-        check_peer(t->p, tb, peer, key.kind != CCL_WIRING_PLAIN, sends ? "send" : "receive", err));
+        check_peer(t->p, tb, peer, key->kind != CCL_WIRING_PLAIN, sends ? "send" : "receive", err));
     uint32_t c = conn_get(t, key);
     if (c == CCL_NONE)
         return ccl_fail_nomem(err);
@@ -137,7 +140,7 @@ static ccl_status_t take_end(table_t *t, uint32_t u, conn_key_t key, bool sends,
         return ccl_fail(err, CCL_ERR_INPUT,
                         "rank %u blocks %u and %u %s on the same connection (%s %u, channel %u)",
                         tb->rank, t->p->tbs[t->w->units[*end].tb].id, tb->id,
-                        sends ? "send" : "receive", sends ? "to" : "from", peer, key.channel);
+                        sends ? "send" : "receive", sends ? "to" : "from", peer, key->channel);
     *end = u;
     *out = c;
     return CCL_OK;
@@ -181,7 +184,7 @@ static ccl_status_t take_switch(table_t *t, uint32_t u, conn_key_t key, bool sen
         for (uint32_t i = 0; i < ranks->n; i++) {
             uint32_t c;
             *(sends ? &key.dst : &key.src) = ranks->ranks[i];
-            CCL_TRY(take_end(t, u, key, sends, &c, err));
+            CCL_TRY(take_end(t, u, &key, sends, &c, err));
             if (w->conns[c].in_switch != CCL_NONE)
                 return ccl_fail(err, CCL_ERR_INPUT,
                                 "rank %u block %u: ranks %u and %u have two switch connections on "
@@ -208,7 +211,7 @@ static ccl_status_t take(table_t *t, uint32_t u, bool sends, ccl_peers_t peers, 
         key.kind = sends ? CCL_WIRING_REDUCING : CCL_WIRING_MULTICAST;
         *(sends ? &key.dst : &key.src) = ccl_peer_rank(peer);
     }
-    return take_end(t, u, key, sends, out, err);
+    return take_end(t, u, &key, sends, out, err);
 }
 
 static ccl_status_t check_members(const ccl_wiring_t *w, ccl_error_t *err) {
@@ -254,7 +257,7 @@ static ccl_status_t unit_conns(table_t *t, ccl_error_t *err) {
         ccl_wiring_unit_t *u = &w->units[i];
         const ccl_tb_t *tb = &t->p->tbs[u->tb];
         bool sends = false, receives = false;
-        for (uint32_t k = u->first; k < u->first + u->nsteps; k++) {
+        for (uint32_t k = u->first; k < u->first + u->nsteps && !(sends && receives); k++) {
             uint8_t type = t->p->steps[w->order[k]].type;
             sends = sends || ccl_primitive_sends(type);
             receives = receives || ccl_primitive_receives(type);

@@ -184,9 +184,10 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_ki
         const ccl_wiring_conn_t *c = &w->conns[run->nconns];
         ccl_i_conn_t *conn = &run->conns[run->nconns];
         const ccl_route_t *route;
-        *conn = (ccl_i_conn_t){.trunk = CCL_NONE};
-        if (c->kind != CCL_WIRING_PLAIN)
+        if (c->kind != CCL_WIRING_PLAIN) { /* make_trunk() */
+            *conn = (ccl_i_conn_t){.trunk = CCL_NONE};
             continue;
+        }
         CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
         CCL_TRY(conn_init(kinds, ccl_model_route_kind(run->topo, route), c->sender, c->receiver,
                           conn, err));

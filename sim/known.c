@@ -128,7 +128,7 @@ bool ccl_i_run_key(const ccl_ctx_t *ctx, const ccl_topology_t *topo, const ccl_p
 
 /* ---------------------------------------------------------------- the table */
 
-/* Whether a run with so many micro-batches and the first key is one with the second. */
+/* Whether a run of this number of micro-batches with the first key is one with the second. */
 static bool same_run(const run_key_t *a, uint32_t batches, const run_key_t *b) {
     return a->a == b->a && a->b == b->b && (a->level == b->level || batches == 1);
 }

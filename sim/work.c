@@ -27,6 +27,14 @@ static uint32_t *slot_of(const ccl_i_run_t *run, uint32_t *slots, uint32_t nslot
     }
 }
 
+/** What one step of a unit with connections of its own, or none, does; of the rank in hand. */
+typedef struct recent {
+    double bytes; /* of a micro-batch */
+    uint32_t work;
+    uint8_t type, to, from; /* transports; NO_KIND */
+} recent_t;
+#define NO_KIND UINT8_MAX
+
 /** While works are made. */
 typedef struct maker {
     const ccl_i_kinds_t *kinds;
@@ -35,10 +43,10 @@ typedef struct maker {
     uint64_t *conn_slices;   /* [nconns] sent so far, where steps have their own connections */
     uint32_t unit, rank;     /* in hand */
     ccl_gpu_model_t gpu;     /* of the rank */
-    uint32_t last;           /* the work of the unit's step before; CCL_NONE */
-    uint8_t type;            /* of that step */
-    double bytes;            /* and of its micro-batch */
-    uint64_t slices;         /* that the unit has sent */
+    recent_t recent[4];      /* steps of the rank that differed from the one before: blocks of one
+                                step are alike */
+    uint32_t nrecent;
+    uint64_t slices; /* that the unit has sent */
 } maker_t;
 
 static bool grow_slots(const ccl_i_run_t *run, maker_t *m) {
@@ -167,34 +175,54 @@ static void count_steps(ccl_i_run_t *run, maker_t *m, uint32_t index, double byt
         count_flows(run, &run->conns[own ? own[1] : u->recv], w, bytes, n, r);
 }
 
+/* The work of a step; that of one before it where they are alike. */
+static ccl_status_t work_of(ccl_i_run_t *run, maker_t *m, uint32_t step, double bytes,
+                            uint32_t *out, ccl_error_t *err) {
+    const ccl_i_unit_t *u = &run->units[m->unit];
+    const ccl_i_ends_t *ends = &m->kinds->ends[m->unit];
+    const recent_t now = {.bytes = bytes,
+                          .type = run->program->steps[step].type,
+                          .to = u->send == CCL_NONE ? NO_KIND : ends->send,
+                          .from = u->recv == CCL_NONE ? NO_KIND : ends->recv};
+    const uint32_t most = CCL_ARRAY_LEN(m->recent), n = m->nrecent < most ? m->nrecent : most;
+    for (uint32_t i = 0; !run->step_conns && i < n; i++) {
+        const recent_t *r = &m->recent[i];
+        if (r->bytes == now.bytes && r->type == now.type && r->to == now.to &&
+            r->from == now.from) {
+            *out = r->work;
+            return CCL_OK;
+        }
+    }
+    ccl_i_work_t w;
+    CCL_TRY(step_work(run, m, step, bytes, &w, err));
+    *out = number(run, m, &w);
+    if (*out == CCL_NONE)
+        return ccl_fail_nomem(err);
+    recent_t *at = &m->recent[m->nrecent++ % most];
+    *at = now;
+    at->work = *out;
+    return CCL_OK;
+}
+
 /* The steps of a unit. */
 static ccl_status_t unit_work(ccl_i_run_t *run, maker_t *m, ccl_sim_result_t *r, ccl_error_t *err) {
     const ccl_program_t *p = run->program;
     const ccl_i_unit_t *u = &run->units[m->unit];
     m->slices = 0;
-    m->last = CCL_NONE;
+    m->nrecent = run->ntrunks == 0 ? m->nrecent : 0; /* at a trunk or not is the unit's own */
     bool alike = !p->shares && !run->step_conns && run->ntrunks == 0;
     for (uint32_t k = 0, end; k < u->nsteps; k = end) {
         uint32_t step = ccl_i_step_at(run, u->first + k);
         const ccl_step_t *s = &p->steps[step];
         double bytes = ccl_program_step_share(p, &p->tbs[u->tb], s) * m->size_bytes / run->batches;
-        bool again =
-            m->last != CCL_NONE && !run->step_conns && s->type == m->type && bytes == m->bytes;
-        if (!again) {
-            ccl_i_work_t w;
-            CCL_TRY(step_work(run, m, step, bytes, &w, err));
-            m->last = number(run, m, &w);
-            if (m->last == CCL_NONE)
-                return ccl_fail_nomem(err);
-            m->type = s->type;
-            m->bytes = bytes;
-        }
-        run->work_of[step] = m->last;
+        uint32_t work;
+        CCL_TRY(work_of(run, m, step, bytes, &work, err));
+        run->work_of[step] = work;
         for (end = k + 1; alike && end < u->nsteps; end++) {
             uint32_t next = ccl_i_step_at(run, u->first + end);
             if (p->steps[next].type != s->type || p->steps[next].count != s->count)
                 break;
-            run->work_of[next] = m->last;
+            run->work_of[next] = work;
         }
         count_steps(run, m, step, bytes, end - k, r);
     }
@@ -216,6 +244,7 @@ ccl_status_t ccl_i_work_make(ccl_i_run_t *run, const ccl_i_kinds_t *kinds, doubl
         uint32_t rank = run->program->tbs[run->units[i].tb].rank;
         if (rank != m.rank) { /* units are by rank */
             m.rank = rank;
+            m.nrecent = 0;
             m.gpu = ccl_model_gpu(run->topo, rank);
             run->flag_s[rank] = m.gpu.flag_s;
         }
@@ -252,6 +281,7 @@ void ccl_i_work_mark(ccl_i_work_t *work, uint32_t nsteps, const ccl_i_unit_t *un
 
 bool ccl_i_work_table(ccl_i_run_t *run) {
     uint32_t n = run->program->nsteps;
+    bool awaited = false;
     run->work = malloc((n + 1u) * sizeof(*run->work));
     if (!run->work)
         return false;
@@ -261,8 +291,11 @@ bool ccl_i_work_table(ccl_i_run_t *run) {
             uint32_t step = ccl_i_step_at(run, u->first + k);
             run->work[step] = run->works[run->work_of[step]];
             run->work[step].dep = ccl_i_work_dep(run, i, step);
+            awaited |= run->work[step].dep != CCL_NONE;
         }
+        awaited |= u->stage_dep != CCL_NONE;
     }
-    ccl_i_work_mark(run->work, n, run->units, run->nunits);
+    if (awaited)
+        ccl_i_work_mark(run->work, n, run->units, run->nunits);
     return true;
 }

@@ -268,19 +268,21 @@ static bool grow_routes(ccl_i_net_t *net, uint32_t index) {
     return true;
 }
 
-/* A cap with the narrowest link, which may be another than the route was found with. */
-static double narrowed(const ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps) {
+static double narrowest(const ccl_i_net_t *net, const ccl_route_t *route) {
+    double least_Bps = INFINITY;
+    if (!net->varied)
+        return route->bottleneck_Bps;
     for (uint32_t i = 0; i < route->nlinks; i++) {
         double link_Bps = net->topo->links[route->links[i]].bandwidth_Bps;
-        cap_Bps = link_Bps < cap_Bps ? link_Bps : cap_Bps;
+        least_Bps = link_Bps < least_Bps ? link_Bps : least_Bps;
     }
-    return cap_Bps;
+    return least_Bps;
 }
 
-/* The path whose links and groups are the entries from `first` on. */
-static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
-                         uint32_t first) {
-    if (!net->use_links || cap_Bps < narrowed(net, route, INFINITY)) {
+/* The path whose links and groups are the entries from `first` on. @param cap_Bps  at most that of
+   the narrowest link. */
+static uint32_t path_end(ccl_i_net_t *net, double narrowest_Bps, double cap_Bps, uint32_t first) {
+    if (!net->use_links || cap_Bps < narrowest_Bps) {
         uint32_t c = cap_class(net, cap_Bps);
         if (c == CCL_NONE || !path_entry(net, first, c, 1))
             return CCL_NONE;
@@ -300,7 +302,8 @@ static uint32_t path_end(ccl_i_net_t *net, const ccl_route_t *route, double cap_
 static uint32_t route_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_Bps,
                            const uint32_t *reducers, uint32_t nreducers) {
     /* The links limit to the narrowest anyway; without links as resources the cap must do it. */
-    double cap = narrowed(net, route, cap_Bps);
+    double narrowest_Bps = narrowest(net, route);
+    double cap = cap_Bps < narrowest_Bps ? cap_Bps : narrowest_Bps;
     if (route->index >= net->cby_route && !grow_routes(net, route->index))
         return CCL_NONE;
     uint32_t path = net->by_route[route->index];
@@ -314,7 +317,7 @@ static uint32_t route_path(ccl_i_net_t *net, const ccl_route_t *route, double ca
         uint32_t res = ccl_i_reducer_res(net->topo, reducers[i]);
         ok = res == CCL_NONE || path_entry(net, first, res, 1);
     }
-    path = ok ? path_end(net, route, cap, first) : CCL_NONE;
+    path = ok ? path_end(net, narrowest_Bps, cap, first) : CCL_NONE;
     if (path == CCL_NONE)
         return CCL_NONE;
     net->caps[path].next = net->by_route[route->index];
@@ -328,6 +331,10 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
 
 uint32_t ccl_i_net_tree_path(ccl_i_net_t *net, const ccl_tree_t *tree, double cap_Bps) {
     return route_path(net, &tree->route, cap_Bps, tree->reducers, tree->nreducers);
+}
+
+void ccl_i_net_vary(ccl_i_net_t *net) {
+    net->varied = true;
 }
 
 void ccl_i_net_keep_links(ccl_i_net_t *net) {
@@ -344,7 +351,8 @@ uint32_t ccl_i_net_path_of(ccl_i_net_t *net, const ccl_route_t *route, double ca
         if (!path_entry(net, first, shares[i].res, shares[i].weight))
             return CCL_NONE;
     }
-    return path_end(net, route, narrowed(net, route, cap_Bps), first);
+    double narrowest_Bps = narrowest(net, route);
+    return path_end(net, narrowest_Bps, cap_Bps < narrowest_Bps ? cap_Bps : narrowest_Bps, first);
 }
 
 /* ---------------------------------------------------------------- redundant resources */

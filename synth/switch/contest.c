@@ -338,6 +338,8 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
 #define LOOK_PIECE_BYTES 262144.0
 /** Ranks of a switch from which a race of plain schedules takes long. */
 #define LARGE_DOMAIN 32
+/** There none is looked for that could be faster than one through switches by less than this. */
+#define LEAST_GAIN 1.06
 
 /* By its links alone; with trees for a small message nothing is won where latency decides. */
 static ccl_status_t least_time_of(const ccl_i_asked_t *asked, const ccl_topology_t *topo,
@@ -416,20 +418,41 @@ static ccl_status_t stars_take_less(const ccl_i_asked_t *asked, double than_s, b
     return status;
 }
 
+/* What nobody without switches takes less than, an AllReduce; others, by much. May one through
+   switches? */
+static ccl_status_t least_other(const ccl_i_asked_t *asked, double *out, bool *less_out,
+                                ccl_error_t *err) {
+    ccl_bound_t bound;
+    double in_switch_s;
+    *less_out = true;
+    if (asked->want->kind == CCL_ALLREDUCE) {
+        CCL_TRY(least_plain(asked, out, err));
+        CCL_TRY(least_time_of(asked, asked->topo, &in_switch_s, err));
+        *less_out = in_switch_s < *out;
+        return CCL_OK;
+    }
+    CCL_TRY(ccl_bound(asked->ctx, asked->topo, asked->want, NULL, &bound, err));
+    *out = LEAST_GAIN * ccl_bound_time_s(&bound, asked->options->size_bytes);
+    ccl_bound_fini(&bound);
+    return CCL_OK;
+}
+
 /* Whether anything through switches can take less than all others: in how many domains, or 0. */
 static ccl_status_t may_be_alone(const ccl_i_asked_t *asked, double *least_out, uint32_t *out,
                                  ccl_error_t *err) {
-    double in_switch_s;
+    const ccl_collective_kind_t kind = asked->want->kind;
+    const bool all_roots =
+        kind == CCL_ALLREDUCE || kind == CCL_ALLGATHER || kind == CCL_REDUCESCATTER;
+    bool less;
     *out = 0;
-    if (asked->want->kind != CCL_ALLREDUCE || !(asked->options->size_bytes > SMALL_BYTES) ||
-        asked->options->chunks)
+    if (!all_roots || !(asked->options->size_bytes > SMALL_BYTES) || asked->options->chunks)
         return CCL_OK;
     CCL_TRY(large_domains(asked, out, err));
+    if (*out > 1 && kind != CCL_ALLREDUCE)
+        *out = 0;
     if (*out == 0)
         return CCL_OK;
-    CCL_TRY(least_plain(asked, least_out, err));
-    CCL_TRY(least_time_of(asked, asked->topo, &in_switch_s, err));
-    bool less = in_switch_s < *least_out;
+    CCL_TRY(least_other(asked, least_out, &less, err));
     if (less && *out == 1)
         CCL_TRY(stars_take_less(asked, *least_out, &less, err));
     *out = less ? *out : 0;
@@ -476,8 +499,12 @@ ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t
     if (status == CCL_OK && less)
         status = best_through(&c, trees, &best, err);
     if (status == CCL_OK && best.time_s < least_s) {
-        *out = best.schedule;
-        best.schedule = NULL;
+        bool plain = false;
+        if (asked->want->kind != CCL_ALLREDUCE)
+            status = plain_beats(&c, ops, trees, best.time_s, &plain, err);
+        ccl_schedule_t **winner = plain ? &trees : &best.schedule;
+        *out = status == CCL_OK ? *winner : NULL;
+        *winner = status == CCL_OK ? NULL : *winner;
     }
     ccl_schedule_destroy(best.schedule);
     ccl_schedule_destroy(trees);
