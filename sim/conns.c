@@ -152,7 +152,6 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
                           .slots = transport->slots,
                           .holds = transport->holds_tb,
                           .delay_s = transport->latency_s,
-                          .wire = transport->wire,
                           .kind = (uint8_t)k,
                           .trunk = CCL_NONE};
     if (sender != CCL_NONE)
@@ -162,21 +161,10 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
     return CCL_OK;
 }
 
-static void conn_route(const ccl_i_run_t *run, const ccl_i_kinds_t *kinds, const ccl_route_t *route,
-                       ccl_i_conn_t *conn) {
-    const ccl_transport_t *transport = &kinds->fifos.kind[conn->kind].transport;
-    double narrowest_Bps = run->variation
-                               ? ccl_i_way_bottleneck_Bps(run->topo, route->links, route->nlinks)
-                               : route->bottleneck_Bps;
-    conn->route = route;
-    conn->message_bytes = transport->message_s * narrowest_Bps;
-    conn->message_most = transport->message_bytes;
-}
-
 /* Route, transport and delay of every plain connection; room for those of switches. */
 static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
-    run->conns = malloc((w->nconns + (size_t)w->nswitches + 1) * sizeof(*run->conns));
+    run->conns = ccl_i_conns_alloc(w->nconns + (size_t)w->nswitches + 1);
     kinds->ends = malloc((w->nunits + (size_t)1) * sizeof(*kinds->ends));
     if (!run->conns || !kinds->ends)
         return ccl_fail_nomem(err);
@@ -191,7 +179,7 @@ static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_ki
         CCL_TRY(ccl_routes_get(routes, c->src, c->dst, c->channel, &route, err));
         CCL_TRY(conn_init(kinds, ccl_model_route_kind(run->topo, route), c->sender, c->receiver,
                           conn, err));
-        conn_route(run, kinds, route, conn);
+        conn->route = route;
         conn->delay_s += run->variation
                              ? ccl_i_way_latency_s(run->topo, route->links, route->nlinks)
                              : route->latency_s;
@@ -219,7 +207,7 @@ static ccl_status_t make_trunk(ccl_i_run_t *run, const ccl_wiring_t *w, uint32_t
     CCL_TRY(conn_init(kinds, kind, s->reduces ? CCL_NONE : s->unit, s->reduces ? s->unit : CCL_NONE,
                       trunk, err));
     double latency_s = trunk->delay_s;
-    conn_route(run, kinds, &t->tree->route, trunk);
+    trunk->route = &t->tree->route;
     trunk->trunk = index;
     trunk->delay_s += t->tree->route.latency_s;
     trunk->holds |= s->reduces;

@@ -211,7 +211,7 @@ static double reduce_Bps(const walk_t *w, const ccl_i_conn_t *conn) {
 static void cut_drain(walk_t *w, const ccl_i_conn_t *conn, const ccl_i_node_t *node) {
     const ccl_i_work_t *work = &w->run->work[step_of(w)];
     uint32_t narrowest;
-    double took_s = w->time_s - node->flow_s, flow_bytes = ccl_i_work_bytes(conn, work);
+    double took_s = w->time_s - node->flow_s, flow_bytes = ccl_i_work_bytes(w->run, conn, work);
     double link_s = flow_bytes / alone_Bps(w, conn->route, &narrowest);
     double reduced_s = fmax(link_s, flow_bytes / reduce_Bps(w, conn));
     double capped_s = conn->holds ? fmax(reduced_s, work->bytes / work->rate_Bps) : reduced_s;
@@ -494,7 +494,7 @@ static ccl_status_t link_bytes(const ccl_i_run_t *run, uint32_t n, ccl_sim_resul
         for (uint32_t i = record->conns[as].first; i != CCL_NONE; i = record->nodes[i].next) {
             const ccl_i_node_t *node = &record->nodes[i];
             double bytes =
-                ccl_i_work_bytes(&run->conns[c], &run->work[step_at(run, unit, node->at)]);
+                ccl_i_work_bytes(run, &run->conns[c], &run->work[step_at(run, unit, node->at)]);
             spread(&parts[(size_t)as * n], n, r->time_s / n, node->flow_s, node->end_s, bytes);
         }
         record->conns[as].first = CCL_NONE; /* blocks that are alike carry as much */

@@ -295,9 +295,10 @@ static bool colour_rest(folding_t *f) {
         return false;
     for (uint32_t c = 0; c < run->nconns; c++) {
         const ccl_i_conn_t *conn = &run->conns[c];
-        uint64_t h = mix(mix_double(mix_double(mix_double(mix_double(2, conn->delay_s), conn->wire),
-                                               conn->message_bytes),
-                                    conn->message_most),
+        const ccl_transport_t *t = ccl_i_conn_transport(run, conn);
+        uint64_t h = mix(mix_double(mix_double(mix_double(mix_double(2, conn->delay_s), t->wire),
+                                               ccl_i_message_bytes(run, conn)),
+                                    t->message_bytes),
                          (uint64_t)conn->slots << 2 | conn->holds << 1 | conn->roomy);
         h = mix(h, conn_form(run, c));
         f->conn[c] = mix(h, (uint64_t)f->ports[2 * (size_t)c] << 32 | f->ports[2 * (size_t)c + 1]);
@@ -434,9 +435,12 @@ static bool same_members(const folding_t *f, int64_t *sum) {
 static bool same_conn(const folding_t *f, uint32_t i, uint32_t j) {
     const ccl_i_conn_t *a = &f->run->conns[i], *b = &f->run->conns[j];
     const entry_t *x = &f->entries[f->first_entry[i]], *y = &f->entries[f->first_entry[j]];
+    const ccl_transport_t *t = ccl_i_conn_transport(f->run, a);
+    const ccl_transport_t *u = ccl_i_conn_transport(f->run, b);
     uint32_t n = f->first_entry[i + 1] - f->first_entry[i];
-    if (a->delay_s != b->delay_s || a->wire != b->wire || a->message_bytes != b->message_bytes ||
-        a->message_most != b->message_most || a->slots != b->slots || a->holds != b->holds ||
+    if (a->delay_s != b->delay_s || t->wire != u->wire ||
+        ccl_i_message_bytes(f->run, a) != ccl_i_message_bytes(f->run, b) ||
+        t->message_bytes != u->message_bytes || a->slots != b->slots || a->holds != b->holds ||
         a->roomy != b->roomy || f->ports[2 * (size_t)i] != f->ports[2 * (size_t)j] ||
         f->ports[2 * (size_t)i + 1] != f->ports[2 * (size_t)j + 1] ||
         !same_unit_colour(f, a->sender, b->sender) ||

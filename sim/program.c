@@ -136,9 +136,9 @@ static void begin_flow(ccl_i_run_t *run, uint32_t c, uint32_t step, double time_
     if (run->record)
         ccl_i_record_flow(run, c, time_s);
     if (run->unsent_bytes)
-        ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(conn, w), time_s);
+        ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(run, conn, w), time_s);
     /* Units are in order of rank, thread block, stage: their number says all. */
-    const ccl_i_engine_flow_t flow = {conn->route,  w->path, c, ccl_i_work_bytes(conn, w),
+    const ccl_i_engine_flow_t flow = {conn->route,  w->path, c, ccl_i_work_bytes(run, conn, w),
                                       conn->sender, 1};
     ccl_i_engine_flow(run->engine, time_s, &flow);
 }
@@ -320,9 +320,9 @@ static void begin_pull(ccl_i_run_t *run, uint32_t unit, uint32_t step, double ti
     if (run->record)
         ccl_i_record_pull(run, u->recv, time_s);
     if (run->unsent_bytes)
-        ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(conn, w), time_s);
+        ccl_i_least_flow(run, conn->route, ccl_i_work_bytes(run, conn, w), time_s);
     const ccl_i_engine_flow_t flow = {conn->route, run->pull_path[step],
-                                      u->recv,     ccl_i_work_bytes(conn, w),
+                                      u->recv,     ccl_i_work_bytes(run, conn, w),
                                       unit,        0}; /* before its own sends */
     ccl_i_engine_flow(run->engine, time_s, &flow);
     if (w->sends && run->conns[u->send].holds) {

@@ -6,6 +6,7 @@
 #include "sim/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /** What a thread block is doing; waiting phases come before busy ones. */
 typedef enum ccl_i_phase {
@@ -72,9 +73,6 @@ typedef struct ccl_i_conn {
     uint32_t trunk;       /* into run->trunks, of a trunk and of its members; CCL_NONE: plain */
     ccl_i_queue_t *queue; /* NULL: none has waited yet */
     double delay_s;       /* links and transport; of a trunk the largest of its members' */
-    double wire;          /* bytes on links per byte of data */
-    double message_bytes; /* on links, that a message takes besides its own */
-    double message_most;  /* data of a message */
     const ccl_route_t *route; /* of a trunk, and its members: the tree */
 } ccl_i_conn_t;
 
@@ -108,19 +106,16 @@ typedef struct ccl_i_work {
     bool awaited; /* something depends on the step */
 } ccl_i_work_t;
 
-/** Bytes on links of one of a primitive's slices, with its share of what messages take. */
-static inline double ccl_i_flow_bytes(const ccl_i_conn_t *conn, double slice_bytes,
-                                      uint32_t slices) {
-    double bytes = slice_bytes * conn->wire;
-    if (!(conn->message_bytes > 0) || !(slice_bytes > 0))
-        return bytes;
-    double messages = fmax(1, ccl_model_ceil(slice_bytes * slices / conn->message_most));
-    return bytes + conn->message_bytes * messages / slices;
-}
-
-static inline double ccl_i_work_bytes(const ccl_i_conn_t *conn, const ccl_i_work_t *w) {
-    return ccl_i_flow_bytes(conn, w->bytes, w->slices);
-}
+/** Transports that a program uses, by number of kind, and what the model takes over all of them. */
+typedef struct ccl_i_fifos {
+    struct {
+        const char *name;
+        ccl_transport_t transport;
+    } kind[64];
+    uint32_t n;
+    double slice_bytes;     /* smallest */
+    uint32_t slots, slices; /* fewest, most */
+} ccl_i_fifos_t;
 
 /** The whole program's tables, while a run simulates one block of each kind (fold.c). */
 typedef struct ccl_i_fold {
@@ -142,6 +137,7 @@ typedef struct ccl_i_run {
     const ccl_topology_t *topo;           /* with what `variation` makes of its links */
     const ccl_sim_variation_t *variation; /* NULL: none */
     const ccl_program_t *program;
+    const ccl_i_fifos_t *fifos; /* transports by ccl_i_conn_t.kind */
     ccl_granularity_t granularity;
     uint32_t batches;
     ccl_i_engine_t *engine;
@@ -229,17 +225,6 @@ void ccl_i_runs_put(const ccl_ctx_t *ctx, const ccl_i_run_key_t *key, const ccl_
 /** How often a run was not made again. */
 uint64_t ccl_i_runs_hits(const ccl_runs_t *runs);
 
-/** Transports that a program uses, by number of kind, and what the model takes over all of them. */
-typedef struct ccl_i_fifos {
-    struct {
-        const char *name;
-        ccl_transport_t transport;
-    } kind[64];
-    uint32_t n;
-    double slice_bytes;     /* smallest */
-    uint32_t slots, slices; /* fewest, most */
-} ccl_i_fifos_t;
-
 /** deadlock.c: r->deadlock of a run that is stuck; with `cause` also on what it depends. */
 ccl_status_t ccl_i_run_deadlock(const ccl_i_run_t *run, const ccl_i_fifos_t *fifos, bool cause,
                                 ccl_sim_result_t *r, ccl_error_t *err);
@@ -283,6 +268,44 @@ static inline bool ccl_i_conn_is_trunk(const ccl_i_run_t *run, uint32_t c) {
 static inline bool ccl_i_conn_offers(const ccl_i_run_t *run, uint32_t c) {
     uint32_t trunk = run->ntrunks > 0 ? run->conns[c].trunk : CCL_NONE;
     return trunk != CCL_NONE && run->trunks[trunk].reduces && !ccl_i_conn_is_trunk(run, c);
+}
+
+/** [n] for free(), each on a line of the cache of its own: millions are touched in no order. */
+static inline ccl_i_conn_t *ccl_i_conns_alloc(size_t n) {
+    const size_t line = 64;
+    _Static_assert(sizeof(ccl_i_conn_t) <= 64, "an event touches one line of a connection");
+    return aligned_alloc(line, (n * sizeof(ccl_i_conn_t) + line - 1) / line * line);
+}
+
+static inline const ccl_transport_t *ccl_i_conn_transport(const ccl_i_run_t *run,
+                                                          const ccl_i_conn_t *conn) {
+    return &run->fifos->kind[conn->kind].transport;
+}
+
+/** Bytes on links that a message takes besides its own. */
+static inline double ccl_i_message_bytes(const ccl_i_run_t *run, const ccl_i_conn_t *conn) {
+    double message_s = ccl_i_conn_transport(run, conn)->message_s;
+    if (!(message_s > 0))
+        return 0;
+    return message_s * (run->variation ? ccl_i_way_bottleneck_Bps(run->topo, conn->route->links,
+                                                                  conn->route->nlinks)
+                                       : conn->route->bottleneck_Bps);
+}
+
+/** Bytes on links of one of a primitive's slices, with its share of what messages take. */
+static inline double ccl_i_flow_bytes(const ccl_i_run_t *run, const ccl_i_conn_t *conn,
+                                      double slice_bytes, uint32_t slices) {
+    const ccl_transport_t *t = ccl_i_conn_transport(run, conn);
+    double bytes = slice_bytes * t->wire;
+    if (!(t->message_s > 0) || !(slice_bytes > 0))
+        return bytes;
+    double messages = fmax(1, ccl_model_ceil(slice_bytes * slices / t->message_bytes));
+    return bytes + ccl_i_message_bytes(run, conn) * messages / slices;
+}
+
+static inline double ccl_i_work_bytes(const ccl_i_run_t *run, const ccl_i_conn_t *conn,
+                                      const ccl_i_work_t *w) {
+    return ccl_i_flow_bytes(run, conn, w->bytes, w->slices);
 }
 
 /** What a unit's only connections are: kinds of transport, if it has them. */

@@ -119,7 +119,9 @@ typedef struct late {
 /* The path of a flow under pass rate P. False: out of memory. */
 static bool late_path(const ccl_i_run_t *run, late_t *late, uint32_t conn, double rate_Bps,
                       uint32_t *out) {
-    double cap_Bps = run->conns[conn].holds ? rate_Bps * run->conns[conn].wire : INFINITY;
+    double cap_Bps = run->conns[conn].holds
+                         ? rate_Bps * ccl_i_conn_transport(run, &run->conns[conn])->wire
+                         : INFINITY;
     uint32_t most = CCL_ARRAY_LEN(late->path), at = 0;
     while (at < late->n && at < most &&
            (late->path[at].conn != conn || late->path[at].cap_Bps != cap_Bps))
@@ -377,6 +379,7 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
                        .topo = topo,
                        .variation = options->variation,
                        .program = program,
+                       .fifos = &kinds.fifos,
                        .granularity = ccl_program_level(program, options->granularity),
                        .trace = options->trace,
                        .give_up_s = options->give_up_s > 0 ? options->give_up_s : INFINITY,

@@ -215,7 +215,7 @@ static bool same_times(const snapshot_t *a, const snapshot_t *b, const ccl_i_run
     for (uint32_t c = 0; c < run->nconns; c++)
         if (b->conns[c].draining &&
             fabs(a->left[c] - b->left[c]) >
-                1e-10 * ccl_i_work_bytes(&run->conns[c], &run->work[b->conns[c].step]))
+                1e-10 * ccl_i_work_bytes(run, &run->conns[c], &run->work[b->conns[c].step]))
             return false;
     return true;
 }

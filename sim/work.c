@@ -87,7 +87,7 @@ static double pull_Bps(const ccl_transport_t *from) {
 static void count_flows(const ccl_i_run_t *run, const ccl_i_conn_t *conn, const ccl_i_work_t *w,
                         double bytes, uint32_t n, ccl_sim_result_t *r) {
     double flows = (double)run->batches * w->slices;
-    double sum = flows * ccl_i_flow_bytes(conn, bytes / w->slices, w->slices);
+    double sum = flows * ccl_i_flow_bytes(run, conn, bytes / w->slices, w->slices);
     r->flows += (uint64_t)run->batches * w->slices * n;
     for (uint32_t l = 0; l < conn->route->nlinks; l++)
         for (uint32_t i = 0; i < n; i++)
