@@ -71,11 +71,12 @@ ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t
                                 ccl_error_t *err);
 
 /**
- * The fastest through switches of the trees that `ops` makes for a small message, one of each rank:
- * where that takes less than the bound of the cluster without switches that copy and add, so that
- * no schedule without can win and none need be looked at. AllReduce in large domains.
+ * The fastest through switches of the trees that `ops` makes for a small message, one of each rank,
+ * where no schedule without them need be looked at. AllReduce in large domains: it takes less than
+ * the bound of the cluster without switches that copy and add. AllGather and ReduceScatter in one:
+ * it is near the bound; the trees as they are instead, where they are faster.
  *
- * @param out  NULL: it does not.
+ * @param out  NULL: others are to be looked at.
  */
 ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t *asked,
                                  ccl_schedule_t **out, ccl_error_t *err);
