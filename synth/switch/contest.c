@@ -338,7 +338,7 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
 #define LOOK_PIECE_BYTES 262144.0
 /** Ranks of a switch from which a race of plain schedules takes long. */
 #define LARGE_DOMAIN 32
-/** In one, no AllGather or ReduceScatter without switches is looked for that could only be faster by
+/** In one, no AllGather or ReduceScatter without switches is looked for that can only be faster by
     less than this. */
 #define LEAST_GAIN 1.06
 
