@@ -164,7 +164,7 @@ static ccl_status_t conn_init(ccl_i_kinds_t *kinds, const char *kind, uint32_t s
 /* Route, transport and delay of every plain connection; room for those of switches. */
 static ccl_status_t make_conns(ccl_i_run_t *run, const ccl_wiring_t *w, ccl_i_kinds_t *kinds,
                                ccl_routes_t *routes, ccl_error_t *err) {
-    run->conns = ccl_i_conns_alloc(w->nconns + (size_t)w->nswitches + 1);
+    run->conns = malloc((w->nconns + (size_t)w->nswitches + 1) * sizeof(*run->conns));
     kinds->ends = malloc((w->nunits + (size_t)1) * sizeof(*kinds->ends));
     if (!run->conns || !kinds->ends)
         return ccl_fail_nomem(err);

@@ -73,7 +73,7 @@ static bool alloc_tables(const ccl_i_run_t *run, uint32_t nunits, uint32_t nconn
     t->members = run->trunks ? malloc((nmembers + 1u) * sizeof(*t->members)) : NULL;
     t->conn_of = malloc((run->nconns + 1u) * sizeof(*t->conn_of));
     t->units = malloc((nunits + 1u) * sizeof(*t->units));
-    t->conns = ccl_i_conns_alloc(nconns + (size_t)1);
+    t->conns = malloc((nconns + 1u) * sizeof(*t->conns));
     t->work = malloc((nsteps + 1u) * sizeof(*t->work));
     t->step_conns = run->step_conns ? malloc((2ull * nsteps + 1) * sizeof(*t->step_conns)) : NULL;
     t->times = run->step_end_s ? calloc(2ull * nsteps + 1, sizeof(*t->times)) : NULL;

@@ -6,7 +6,6 @@
 #include "sim/internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /** What a thread block is doing; waiting phases come before busy ones. */
 typedef enum ccl_i_phase {
@@ -268,13 +267,6 @@ static inline bool ccl_i_conn_is_trunk(const ccl_i_run_t *run, uint32_t c) {
 static inline bool ccl_i_conn_offers(const ccl_i_run_t *run, uint32_t c) {
     uint32_t trunk = run->ntrunks > 0 ? run->conns[c].trunk : CCL_NONE;
     return trunk != CCL_NONE && run->trunks[trunk].reduces && !ccl_i_conn_is_trunk(run, c);
-}
-
-/** [n] for free(), each on a line of the cache of its own: millions are touched in no order. */
-static inline ccl_i_conn_t *ccl_i_conns_alloc(size_t n) {
-    const size_t line = 64;
-    _Static_assert(sizeof(ccl_i_conn_t) <= 64, "an event touches one line of a connection");
-    return aligned_alloc(line, (n * sizeof(ccl_i_conn_t) + line - 1) / line * line);
 }
 
 static inline const ccl_transport_t *ccl_i_conn_transport(const ccl_i_run_t *run,

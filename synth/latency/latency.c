@@ -486,8 +486,10 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         f->options = options;
         f->work = POLICY.work;
         f->limit_s = CCL_I_SYNTH_CARE * options->hope_s;
-        f->protocols = (1u << CCL_PROTOCOLS) - 1;
         f->size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES;
+        f->protocols = (1u << CCL_PROTOCOLS) - 1;
+        if (f->size_bytes > CCL_LINES_BYTES) /* its many lines take longest to simulate */
+            f->protocols &= ~(1u << CCL_PROTOCOL_LL);
         for (uint32_t r = 0; r < topo->nranks; r++) {
             uint32_t sms = ccl_model_gpu(topo, r).sms;
             f->sms = sms && (!f->sms || sms < f->sms) ? sms : f->sms;
