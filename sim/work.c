@@ -27,11 +27,11 @@ static uint32_t *slot_of(const ccl_i_run_t *run, uint32_t *slots, uint32_t nslot
     }
 }
 
-/** What one step of a unit with connections of its own, or none, does; of the rank in hand. */
+/** A step of the rank in hand by all that its work depends on, and that work. */
 typedef struct recent {
     double bytes; /* of a micro-batch */
     uint32_t work;
-    uint8_t type, to, from; /* transports; NO_KIND */
+    uint8_t type, to, from; /* primitive; transports that its unit sends and receives on */
 } recent_t;
 #define NO_KIND UINT8_MAX
 
@@ -43,10 +43,9 @@ typedef struct maker {
     uint64_t *conn_slices;   /* [nconns] sent so far, where steps have their own connections */
     uint32_t unit, rank;     /* in hand */
     ccl_gpu_model_t gpu;     /* of the rank */
-    recent_t recent[4];      /* steps of the rank that differed from the one before: blocks of one
-                                step are alike */
-    uint32_t nrecent;
-    uint64_t slices; /* that the unit has sent */
+    recent_t recent[4];      /* the last that differed; many blocks of a rank do the same */
+    uint32_t nrecent;        /* so far; the oldest are overwritten */
+    uint64_t slices;         /* that the unit has sent */
 } maker_t;
 
 static bool grow_slots(const ccl_i_run_t *run, maker_t *m) {
