@@ -419,8 +419,8 @@ static ccl_status_t stars_take_less(const ccl_i_asked_t *asked, double than_s, b
     return status;
 }
 
-/* An AllReduce without switches takes at least this; of others, one through switches that takes less
-   is good enough. *less_out: one through switches may. */
+/* An AllReduce without switches takes at least this; of others, one through switches that takes
+   less is good enough. *less_out: one through switches may. */
 static ccl_status_t least_other(const ccl_i_asked_t *asked, double *out, bool *less_out,
                                 ccl_error_t *err) {
     ccl_bound_t bound;
