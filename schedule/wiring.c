@@ -83,7 +83,6 @@ static uint32_t *key_slot(const table_t *t, const conn_key_t *k) {
     return &t->head[((uint64_t)k->src * t->row + k->dst + (plane >> 20)) & (t->len - 1)];
 }
 
-/* Field by field: a key was written in parts just now, which one load of several would wait for. */
 static bool has_key(const ccl_wiring_conn_t *c, const conn_key_t *key) {
     return c->src == key->src && c->dst == key->dst && c->channel == key->channel &&
            c->stage == key->stage && c->kind == key->kind;

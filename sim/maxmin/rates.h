@@ -115,7 +115,7 @@ typedef struct component {
 
 struct ccl_i_net {
     const ccl_topology_t *topo;
-    bool use_links, varied;
+    bool use_links;
     int force;
     double now;
     resource_t *res;

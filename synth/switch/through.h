@@ -73,8 +73,9 @@ ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t
 /**
  * The fastest through switches of the trees that `ops` makes for a small message, one of each rank,
  * where no schedule without them need be looked at. AllReduce in large domains: it takes less than
- * the bound of the cluster without switches that copy and add. AllGather and ReduceScatter in one:
- * it is near the bound; the trees as they are instead, where they are faster.
+ * the bound of the cluster without switches that copy and add. In one, AllGather, Broadcast and
+ * ReduceScatter where it is near the bound, and Reduce; the trees as they are instead, where they
+ * are faster.
  *
  * @param out  NULL: others are to be looked at.
  */

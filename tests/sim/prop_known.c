@@ -11,8 +11,34 @@ typedef struct asked {
     ccl_work_t work;
     const ccl_topology_t *topo;
     ccl_routes_t *routes;
+    ccl_topology_t *own;
+    ccl_program_t *program;
+    ccl_rng_t rng;
     uint32_t served, made, kept; /* kept whole */
 } asked_t;
+
+/* A random program. @param in_switches  it may run through switches */
+static void asked_begin(asked_t *a, uint64_t seed, bool in_switches) {
+    *a = (asked_t){.ctx = CCL_CTX_INIT};
+    ccl_rng_init(&a->rng, seed);
+    uint32_t n = 2 + ccl_rng_below(&a->rng, 5);
+    random_abilities = in_switches;
+    a->topo = a->own = random_topology(&a->rng, n);
+    random_abilities = false;
+    a->routes = ccl_routes_create(a->topo);
+    random_switch_routes = in_switches ? a->routes : NULL;
+    a->program = random_program(&a->rng, n, "Simple");
+    random_switch_routes = NULL;
+    a->ctx.work = &a->work;
+    a->ctx.runs = ccl_runs_create(a->topo);
+}
+
+static void asked_end(asked_t *a) {
+    ccl_runs_destroy(a->ctx.runs);
+    ccl_routes_destroy(a->routes);
+    ccl_program_destroy(a->program);
+    ccl_topology_destroy(a->own);
+}
 
 /* NULL: it cannot finish. *made_out: it was simulated. */
 static ccl_sim_result_t *ask(asked_t *a, const ccl_program_t *program, const ccl_sim_options_t *sim,
@@ -180,26 +206,19 @@ static void one_program(asked_t *a, ccl_program_t *p, ccl_sim_options_t sim) {
 START_TEST(test_kept_whole) {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < 24; k++) {
-        ccl_rng_t rng;
-        ccl_rng_init(&rng, 9100 + k);
-        uint32_t n = 2 + ccl_rng_below(&rng, 5);
-        ccl_topology_t *topo = random_topology(&rng, n);
-        ccl_program_t *program = random_program(&rng, n, "Simple");
-        ccl_runs_t *runs = ccl_runs_create(topo);
-        asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
-        a.ctx.work = &a.work;
-        a.ctx.runs = runs;
+        asked_t a;
+        asked_begin(&a, 9100 + k, false);
         ccl_sim_options_t sim[3] = {CCL_SIM_OPTIONS_INIT, CCL_SIM_OPTIONS_INIT,
                                     CCL_SIM_OPTIONS_INIT};
         double time_s[3] = {0};
-        bool runs_all = program->ngroups == 0;
+        bool runs_all = a.program->ngroups == 0;
         for (int i = 0; i < 3 && runs_all; i++) {
             bool unused;
             sim[i].size_bytes = i == 2 ? 3e6 : 1e6;
             sim[i].batches = (k + i) % 2 ? 3 : 12;
             sim[i].granularity = k % 3 ? CCL_GRANULARITY_TASK : CCL_GRANULARITY_ALGORITHM;
             sim[i].estimate = true;
-            ccl_sim_result_t *r = ask(&a, program, &sim[i], true, &unused);
+            ccl_sim_result_t *r = ask(&a, a.program, &sim[i], true, &unused);
             runs_all = r && r->time_s > 0;
             time_s[i] = r ? r->time_s : 0;
             ccl_sim_result_destroy(r);
@@ -207,13 +226,10 @@ START_TEST(test_kept_whole) {
         for (int i = 2; i >= 0 && runs_all && time_s[0] != time_s[1]; i--) {
             sim[i].step_times = true;
             bool slower = i < 2 && time_s[i] > time_s[!i];
-            ck_assert_int_eq(made(&a, program, &sim[i]), slower);
+            ck_assert_int_eq(made(&a, a.program, &sim[i]), slower);
         }
         kept += a.kept;
-        ccl_runs_destroy(runs);
-        ccl_routes_destroy(a.routes);
-        ccl_program_destroy(program);
-        ccl_topology_destroy(topo);
+        asked_end(&a);
     }
     ck_assert_uint_ge(kept, 20);
 }
@@ -222,49 +238,39 @@ END_TEST
 /* One micro-batch runs alike at algorithm and at task level, whether it is asked for or comes of
    the size; at stage level, and in two, it is another run. */
 START_TEST(test_one_batch) {
+    static const ccl_granularity_t levels[2][2] = {
+        {CCL_GRANULARITY_ALGORITHM, CCL_GRANULARITY_TASK},
+        {CCL_GRANULARITY_TASK, CCL_GRANULARITY_ALGORITHM}};
     uint32_t alike = 0;
     for (uint32_t k = 0; k < 24; k++) {
-        ccl_rng_t rng;
-        ccl_rng_init(&rng, 7700 + k);
-        uint32_t n = 2 + ccl_rng_below(&rng, 5);
-        ccl_topology_t *topo = random_topology(&rng, n);
-        ccl_program_t *program = random_program(&rng, n, "Simple");
-        ccl_runs_t *runs = ccl_runs_create(topo);
-        asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
-        a.ctx.work = &a.work;
-        a.ctx.runs = runs;
+        asked_t a;
+        asked_begin(&a, 7700 + k, false);
         ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
         sim.size_bytes = 100;
         sim.batches = k % 2;
         sim.estimate = true;
-        bool step_times = k % 3 == 0, unused;
-        static const ccl_granularity_t levels[2][2] = {
-            {CCL_GRANULARITY_ALGORITHM, CCL_GRANULARITY_TASK},
-            {CCL_GRANULARITY_TASK, CCL_GRANULARITY_ALGORITHM}};
+        bool unused;
         const ccl_granularity_t *order = levels[k % 4 / 2];
         sim.granularity = order[0];
-        ccl_sim_result_t *r = ask(&a, program, &sim, false, &unused);
-        if (program->ngroups == 0 && r && r->time_s > 0) {
+        ccl_sim_result_t *r = ask(&a, a.program, &sim, false, &unused);
+        if (a.program->ngroups == 0 && r && r->time_s > 0) {
             ck_assert_uint_eq(r->batches, 1);
-            ck_assert(made(&a, program, &sim));
+            ck_assert(made(&a, a.program, &sim));
             sim.granularity = order[1];
-            sim.step_times = step_times;
-            ck_assert(!made(&a, program, &sim));
+            sim.step_times = k % 3 == 0;
+            ck_assert(!made(&a, a.program, &sim));
             sim.step_times = false;
             sim.granularity = CCL_GRANULARITY_STAGE;
-            ck_assert(made(&a, program, &sim));
+            ck_assert(made(&a, a.program, &sim));
             for (int i = 0; i < 2; i++) {
                 sim.batches = 2;
                 sim.granularity = order[i];
-                ck_assert(made(&a, program, &sim));
+                ck_assert(made(&a, a.program, &sim));
             }
             alike++;
         }
         ccl_sim_result_destroy(r);
-        ccl_runs_destroy(runs);
-        ccl_routes_destroy(a.routes);
-        ccl_program_destroy(program);
-        ccl_topology_destroy(topo);
+        asked_end(&a);
     }
     ck_assert_uint_ge(alike, 10);
 }
@@ -273,36 +279,28 @@ END_TEST
 START_TEST(test_known) {
     uint32_t served = 0, simulated = 0, in_switches = 0;
     for (uint32_t k = 0; k < 80; k++) {
-        ccl_rng_t rng;
-        ccl_rng_init(&rng, 5200 + k);
-        uint32_t n = 2 + ccl_rng_below(&rng, 5);
-        random_abilities = k >= 40;
-        ccl_topology_t *topo = random_topology(&rng, n);
-        random_abilities = false;
-        asked_t a = {.ctx = CCL_CTX_INIT, .topo = topo, .routes = ccl_routes_create(topo)};
-        random_switch_routes = k < 40 ? NULL : a.routes;
-        ccl_program_t *program = random_program(&rng, n, "Simple");
-        random_switch_routes = NULL;
-        ccl_runs_t *runs = ccl_runs_create(topo);
-        a.ctx.work = &a.work;
-        a.ctx.runs = runs;
+        asked_t a;
+        asked_begin(&a, 5200 + k, k >= 40);
+        const bool groups = a.program->ngroups > 0;
         for (uint32_t g = 0; g < 3; g++) {
-            if (program->ngroups > 0 && g != CCL_GRANULARITY_ALGORITHM)
+            if (groups && g != CCL_GRANULARITY_ALGORITHM)
                 continue; /* as is all that runs through switches */
             ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
             sim.size_bytes = 777777 * (1 + k % 5);
-            sim.batches = 2 + ccl_rng_below(&rng, 60);
+            sim.batches = 2 + ccl_rng_below(&a.rng, 60);
             sim.granularity = (ccl_granularity_t)g;
             sim.estimate = true;
-            one_program(&a, program, sim);
+            if (k % 4 == 3 && g == k / 4 % 3) { /* at other levels it would be known */
+                sim.batches = 1;
+                one_program(&a, a.program, sim);
+                break;
+            }
+            one_program(&a, a.program, sim);
         }
-        in_switches += program->ngroups > 0 ? a.served : 0;
+        in_switches += groups ? a.served : 0;
         served += a.served;
         simulated += a.made;
-        ccl_runs_destroy(runs);
-        ccl_routes_destroy(a.routes);
-        ccl_program_destroy(program);
-        ccl_topology_destroy(topo);
+        asked_end(&a);
     }
     ck_assert_uint_ge(served, 400);
     ck_assert_uint_ge(simulated, 400);
