@@ -70,7 +70,7 @@ typedef struct conn_key {
 typedef struct table {
     const ccl_program_t *p;
     ccl_wiring_t *w;
-    bool stages;
+    bool stages, members; /* a member of a switch connection has been asked for */
     size_t cconns, cnext, cswitches, cmembers;
     uint32_t *next; /* [nconns] of the same slot */
     uint32_t *head, len, row;
@@ -207,6 +207,7 @@ static ccl_status_t take(table_t *t, uint32_t u, bool sends, ccl_peers_t peers, 
     if (ccl_peer_is_group(peer))
         return take_switch(t, u, key, sends, out, err);
     if (ccl_peer_is_member(peer)) {
+        t->members = true;
         key.kind = sends ? CCL_WIRING_REDUCING : CCL_WIRING_MULTICAST;
         *(sends ? &key.dst : &key.src) = ccl_peer_rank(peer);
     }
@@ -299,7 +300,8 @@ static ccl_status_t make_conns(const ccl_program_t *p, bool stages, ccl_wiring_t
         CCL_TRY_GOTO(step_conns(&t, i, err), status, end);
     if (!p->peers)
         CCL_TRY_GOTO(unit_conns(&t, err), status, end);
-    status = check_members(w, err);
+    if (t.members)
+        status = check_members(w, err);
 end:
     free(t.head);
     free(t.next);

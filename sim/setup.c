@@ -392,6 +392,8 @@ ccl_status_t ccl_i_sim_run(const ccl_ctx_t *ctx, const ccl_topology_t *topo, ccl
         status = ccl_fail_nomem(err);
         goto done;
     }
+    if (options->variation)
+        ccl_i_net_vary(ccl_i_engine_net(run.engine));
     CCL_TRY_GOTO(prepare(&run, &kinds, routes ? routes : own, options, r, err), status, done);
     run.gave_up = ccl_i_least_exceeds(&run, r);
     if (!run.gave_up)

@@ -47,6 +47,9 @@ typedef struct ccl_i_share {
 /** The same for the tree of a switch connection, which also loads the `reduce_rate` of the switches
  * where it joins; call ccl_i_net_keep_links() before any path. */
 uint32_t ccl_i_net_tree_path(ccl_i_net_t *net, const ccl_tree_t *tree, double cap_Bps);
+/** Before any path: links are not those that routes were found with, so their narrowest may differ.
+ */
+void ccl_i_net_vary(ccl_i_net_t *net);
 /** Before any path: paths are not all routes from one GPU to another. */
 void ccl_i_net_keep_links(ccl_i_net_t *net);
 /** Number of the resource that is a switch's `reduce_rate`, behind links and groups; CCL_NONE: it

@@ -268,9 +268,10 @@ static bool grow_routes(ccl_i_net_t *net, uint32_t index) {
     return true;
 }
 
-/* Of its links as they are now: a variation draws others than routes were found with. */
 static double narrowest(const ccl_i_net_t *net, const ccl_route_t *route) {
     double least_Bps = INFINITY;
+    if (!net->varied)
+        return route->bottleneck_Bps;
     for (uint32_t i = 0; i < route->nlinks; i++) {
         double link_Bps = net->topo->links[route->links[i]].bandwidth_Bps;
         least_Bps = link_Bps < least_Bps ? link_Bps : least_Bps;
@@ -330,6 +331,10 @@ uint32_t ccl_i_net_path(ccl_i_net_t *net, const ccl_route_t *route, double cap_B
 
 uint32_t ccl_i_net_tree_path(ccl_i_net_t *net, const ccl_tree_t *tree, double cap_Bps) {
     return route_path(net, &tree->route, cap_Bps, tree->reducers, tree->nreducers);
+}
+
+void ccl_i_net_vary(ccl_i_net_t *net) {
+    net->varied = true;
 }
 
 void ccl_i_net_keep_links(ccl_i_net_t *net) {

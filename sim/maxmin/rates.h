@@ -115,7 +115,7 @@ typedef struct component {
 
 struct ccl_i_net {
     const ccl_topology_t *topo;
-    bool use_links;
+    bool use_links, varied;
     int force;
     double now;
     resource_t *res;
