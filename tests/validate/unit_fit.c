@@ -85,4 +85,26 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-RUN_TESTS(test_exact, test_outliers, test_not_told, test_errors)
+/* Something else limits the time once the constant is below log(7). */
+static ccl_status_t limited(const double *p, double *r, void *user, ccl_error_t *err) {
+    const line_t *l = user;
+    (void)err;
+    for (uint32_t i = 0; i < l->n; i++)
+        r[i] = fmax(p[0], log(7)) - log(l->y[i]);
+    return CCL_OK;
+}
+
+/* The slope of one side alone would say that the constant is known to noise / sqrt(n - 1). */
+START_TEST(test_kink) {
+    line_t l = {.n = 36};
+    for (uint32_t i = 0; i < l.n; i++)
+        l.y[i] = 7;
+    ccl_fit_parameter_t p[1] = {{.value = log(7) + 1, .spread = 1}};
+    ccl_fit_result_t result;
+    OK(ccl_fit(1, p, NULL, l.n, 0.06, limited, &l, &result, &err));
+    ck_assert_double_eq_tol(p[0].value, log(7), 1e-3);
+    ck_assert_double_eq_tol(p[0].error, 2 * 0.06 / sqrt(35), 0.1 * 0.06 / sqrt(35));
+}
+END_TEST
+
+RUN_TESTS(test_exact, test_outliers, test_not_told, test_errors, test_kink)

@@ -257,31 +257,6 @@ static double sum_of_squares(const ccl_i_fit_job_t *j, const double *r,
     return sum;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* What blocks would move of a protocol if they alone made its large sizes what was measured: the
- * median over the quarter of its points with the largest sizes. */
-static double other_blocks(const ccl_i_fit_job_t *j, int proto, double *work) {
-    uint32_t n = 0, kept = 0;
-    for (uint32_t i = 0; i < j->n; i++)
-        if (j->bench->points[j->train[i]].proto == proto)
-            work[n++] = j->bench->points[j->train[i]].size_bytes;
-    if (n == 0)
-        return 1;
-    qsort(work, n, sizeof *work, by_value);
-    double least = work[n - 1 - (n - 1) / 4];
-    for (uint32_t i = 0; i < j->n; i++) {
-        const ccl_i_point_t *p = &j->bench->points[j->train[i]];
-        if (p->proto == proto && p->size_bytes >= least)
-            work[kept++] = j->base_s[j->train[i]] / p->measured_s;
-    }
-    qsort(work, kept, sizeof *work, by_value);
-    return work[kept / 2];
-}
-
 /** The best of several descents. */
 typedef struct descent {
     ccl_fit_parameter_t fit[CCL_I_FIT_PARAMETERS];
@@ -311,21 +286,6 @@ static ccl_status_t descend_from(ccl_i_fit_job_t *j, const double *start, descen
     if (sum < d->sum) {
         d->sum = sum;
         memcpy(d->fit, fit, sizeof fit);
-    }
-    return CCL_OK;
-}
-
-/* Blocks that alone carry what was measured. @param moved  false: that is what they do. */
-static ccl_status_t block_start(ccl_i_fit_job_t *j, double *start, descent_t *d, bool *moved,
-                                ccl_error_t *err) {
-    j->based = false;
-    CCL_TRY(residuals(start, d->r, j, err));
-    for (uint32_t k = 0; k < j->np; k++) {
-        if (j->params[k].what != CCL_I_FIT_TB_RATE)
-            continue;
-        double factor = other_blocks(j, j->params[k].proto, d->r);
-        *moved = *moved || fabs(log(factor)) > 0.03;
-        start[k] = fmin(j->fit[k].high, fmax(j->fit[k].low, log(factor)));
     }
     return CCL_OK;
 }
@@ -373,30 +333,19 @@ static ccl_status_t share_start(ccl_i_fit_job_t *j, double *start, descent_t *d,
     return CCL_OK;
 }
 
-/*
- * The rate is the smaller of what blocks and links give, so that only one of the two has a slope at
- * a time: begin once with the topology's blocks, once with blocks that just carry what was
- * measured.
- */
 static ccl_status_t fit_all_ways(ccl_i_fit_job_t *j, ccl_fit_parameter_t *best, ccl_error_t *err) {
     double start[CCL_I_FIT_PARAMETERS];
     descent_t d = {.sum = INFINITY, .r = malloc((j->n + (size_t)1) * sizeof *d.r)};
     ccl_status_t status = d.r ? CCL_OK : ccl_fail_nomem(err);
-    bool moved = false;
+    bool moved = true;
     for (uint32_t k = 0; k < j->np; k++)
         start[k] = j->fit[k].value;
     if (status == CCL_OK)
         status = descend_from(j, start, &d, err);
-    if (status == CCL_OK)
-        status = block_start(j, start, &d, &moved, err);
-    if (status == CCL_OK && moved)
-        status = descend_from(j, start, &d, err);
-    for (int again = 0; status == CCL_OK && again < 2; again++) {
-        moved = false;
+    for (int again = 0; status == CCL_OK && moved && again < 2; again++) {
         status = share_start(j, start, &d, &moved, err);
-        if (status != CCL_OK || !moved)
-            break;
-        status = descend_from(j, start, &d, err);
+        if (status == CCL_OK && moved)
+            status = descend_from(j, start, &d, err);
     }
     memcpy(best, d.fit, sizeof d.fit);
     free(d.r);
