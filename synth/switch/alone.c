@@ -137,7 +137,7 @@ ccl_status_t ccl_i_through_alone(const ccl_synth_ops_t *ops, const ccl_i_asked_t
     const ccl_i_contest_t c = {&quiet, asked->topo, asked->routes, asked->options->size_bytes,
                                INFINITY};
     ccl_schedule_t *trees = NULL;
-    ccl_i_through_t best = {NULL, INFINITY};
+    ccl_i_through_t best = {.time_s = INFINITY};
     double least_s = 0;
     uint32_t ndomains = 0;
     bool less = true;

@@ -134,7 +134,7 @@ static ccl_status_t make_through(const ccl_i_contest_t *c, const ccl_schedule_t 
                                  ccl_error_t *err) {
     ccl_verdict_t *verdict = calloc(1, sizeof *verdict);
     ccl_status_t status = verdict ? CCL_OK : ccl_fail_nomem(err);
-    *out = (ccl_i_through_t){NULL, INFINITY};
+    *out = (ccl_i_through_t){NULL, INFINITY, way};
     if (status == CCL_OK)
         status = ccl_i_through_switches(c->topo, c->routes, schedule, &way, &out->schedule, err);
     if (status == CCL_OK && out->schedule)
@@ -250,38 +250,47 @@ static ccl_status_t try_pieces(const ccl_i_contest_t *c, const ccl_schedule_t *s
     return try_through(c, schedule, way, best, &better, err);
 }
 
-/* The fastest of those through switches: from few channels up, on many GPUs as long as more are
-   faster; then in pieces, and in waves. */
+/* From few channels up; on many GPUs as long as more are faster. */
+static ccl_status_t try_channels(const ccl_i_contest_t *c, const ccl_schedule_t *schedule,
+                                 uint32_t used, ccl_i_through_t *best, ccl_error_t *err) {
+    bool more = true, better;
+    for (uint32_t n = 1; n <= MOST_CHANNELS && more; n *= 2) {
+        ccl_i_through_way_t at = {.channels = n, .parts = (n + used - 1) / used};
+        CCL_TRY(try_through(c, schedule, at, best, &better, err));
+        more = better || !best->schedule || !has_many_ranks(c);
+    }
+    return CCL_OK;
+}
+
+/* One root's pulls: several of each block, one after the other. */
+static ccl_status_t try_parts(const ccl_i_contest_t *c, const ccl_schedule_t *schedule,
+                              ccl_i_through_t *best, ccl_error_t *err) {
+    for (bool better = true; better;) {
+        ccl_i_through_way_t at = best->way;
+        at.parts *= 2;
+        CCL_TRY(try_through(c, schedule, at, best, &better, err));
+    }
+    return CCL_OK;
+}
+
+/* The fastest of those through switches: over the best number of channels, then in pieces, and in
+   waves. */
 ccl_status_t ccl_i_through_best(const ccl_i_contest_t *c, const ccl_schedule_t *schedule,
                                 ccl_i_through_t *best, ccl_error_t *err) {
-    ccl_i_through_way_t way = {0};
     uint32_t used = 0;
-    bool better = false;
-    *best = (ccl_i_through_t){NULL, INFINITY};
-    ccl_status_t status = count_used(c, schedule, &used, err);
-    for (uint32_t n = 1; n <= MOST_CHANNELS && used > 0 && status == CCL_OK; n *= 2) {
-        ccl_i_through_way_t at = {.channels = n, .parts = (n + used - 1) / used};
-        status = try_through(c, schedule, at, best, &better, err);
-        if (better)
-            way = at;
-        else if (best->schedule && has_many_ranks(c))
-            break;
-    }
-    for (bool more = schedule->coll->kind == CCL_REDUCE && best->schedule; more && status == CCL_OK;
-         more = better) { /* one root's pulls: several of each block, one after the other */
-        ccl_i_through_way_t at = way;
-        at.parts *= 2;
-        status = try_through(c, schedule, at, best, &better, err);
-        if (better)
-            way = at;
-    }
+    *best = (ccl_i_through_t){.time_s = INFINITY};
+    CCL_TRY(count_used(c, schedule, &used, err));
+    if (used > 0)
+        CCL_TRY(try_channels(c, schedule, used, best, err));
+    if (!best->schedule)
+        return CCL_OK;
+    if (schedule->coll->kind == CCL_REDUCE)
+        CCL_TRY(try_parts(c, schedule, best, err));
+    ccl_i_through_way_t way = best->way;
     if (has_many_ranks(c) && way.channels == 1) /* two take turns: one waits for latency */
         way = (ccl_i_through_way_t){.channels = 2, .parts = (2 + used - 1) / used};
-    if (best->schedule && status == CCL_OK)
-        status = try_pieces(c, schedule, way, best, err);
-    if (best->schedule && status == CCL_OK)
-        status = try_waves(c, schedule, way.channels, best, err);
-    return status;
+    CCL_TRY(try_pieces(c, schedule, way, best, err));
+    return try_waves(c, schedule, way.channels, best, err);
 }
 
 /* May the schedule be of use as it is? What does not fit a block per connection may. */
@@ -304,7 +313,7 @@ ccl_status_t ccl_i_through_if_faster(const ccl_ctx_t *ctx, const ccl_synth_ops_t
                                      const ccl_topology_t *topo, ccl_routes_t *routes,
                                      const ccl_synth_options_t *options, ccl_schedule_t **schedule,
                                      ccl_error_t *err) {
-    ccl_i_through_t best = {NULL, INFINITY};
+    ccl_i_through_t best = {.time_s = INFINITY};
     bool plain = true, hope = true;
     ccl_ctx_t quiet = ctx ? *ctx : (ccl_ctx_t)CCL_CTX_INIT;
     quiet.progress = NULL;
@@ -330,7 +339,7 @@ ccl_status_t ccl_i_through_look(const ccl_i_asked_t *asked, const ccl_schedule_t
                                 double size_bytes, double beat_s, double *time_out,
                                 ccl_error_t *err) {
     const ccl_i_contest_t c = {asked->ctx, asked->topo, asked->routes, size_bytes, INFINITY};
-    ccl_i_through_t through = {NULL, INFINITY};
+    ccl_i_through_t through = {.time_s = INFINITY};
     uint32_t used = 0;
     CCL_TRY(count_used(&c, schedule, &used, err));
     const bool one_root = schedule->coll->kind == CCL_BROADCAST; /* its blocks do it all */

@@ -18,6 +18,7 @@ typedef struct ccl_i_contest {
 typedef struct ccl_i_through {
     ccl_schedule_t *schedule; /* NULL: there is none */
     double time_s;            /* INFINITY: it does not fit, is wrong or too slow */
+    ccl_i_through_way_t way;  /* that made it */
 } ccl_i_through_t;
 
 /** The fastest through switches that a schedule's trees make; to be destroyed by the caller. */

@@ -55,17 +55,7 @@ static uint32_t synthesizer(const char *name) {
 }
 
 static ccl_topology_t *lay(const row_t *row) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_profile_t *profile = NULL;
-    ccl_topology_t *plain = NULL, *topo = NULL;
-    ck_assert_msg(ccl_topology_read(NULL, row->cluster, &plain, &err) == CCL_OK, "%s", err.text);
-    if (!row->profile)
-        return plain;
-    ck_assert_int_eq(ccl_profile_read(row->profile, &profile, &err), CCL_OK);
-    ck_assert_msg(ccl_profile_apply(NULL, profile, plain, &topo, &err) == CCL_OK, "%s", err.text);
-    ccl_profile_destroy(profile);
-    ccl_topology_destroy(plain);
-    return topo;
+    return row->profile ? with_profile(row->cluster, row->profile) : topology(row->cluster);
 }
 
 static ccl_tuning_t *tune(const row_t *row, const ccl_topology_t *topo) {

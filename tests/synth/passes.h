@@ -15,22 +15,11 @@ typedef struct pass_row {
 } pass_row_t;
 
 /** With the constants of the library's profile for it. */
-static inline ccl_topology_t *profiled(const char *spec) {
-    ccl_topology_t *plain = topology(spec), *topo = NULL;
-    ccl_profile_t *profile = NULL;
-
-    MUST(ccl_profile_for(plain, &profile, e));
-    MUST(ccl_profile_apply(NULL, profile, plain, &topo, e));
-    ccl_profile_destroy(profile);
-    ccl_topology_destroy(plain);
-    return topo;
-}
-
 static inline ccl_topology_t *pass_topology(const char *spec) {
     unsigned seed, number;
 
     if (strncmp(spec, "profiled:", 9) == 0)
-        return profiled(spec + 9);
+        return with_profile(spec + 9, NULL);
     if (sscanf(spec, "small:%u:%u", &seed, &number) != 2)
         return topology(spec);
     ccl_topology_t *topo = small_cluster(seed, number, NULL);

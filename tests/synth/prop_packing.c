@@ -267,23 +267,18 @@ END_TEST
 
 /* What a piece costs beyond the wire ends the search for finer ones: protocols differ in it. */
 START_TEST(coarse_pieces_where_they_cost) {
-    ccl_topology_t *bare = topology("mi250-x16"), *topo = NULL;
-    ccl_profile_t *profile = NULL;
-    ccl_collective_t *want = collective(CCL_ALLGATHER, bare->nranks, 0);
+    ccl_topology_t *topo = with_profile("mi250-x16", "rccl-mi250");
+    ccl_collective_t *want = collective(CCL_ALLGATHER, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_schedule_t *schedule = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
     options.size_bytes = 0x1p30;
-    ck_assert_int_eq(ccl_profile_read("rccl-mi250", &profile, &err), CCL_OK);
-    ck_assert_int_eq(ccl_profile_apply(NULL, profile, bare, &topo, &err), CCL_OK);
     ck_assert_int_eq(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, &err),
                      CCL_OK);
     ck_assert_double_ge(schedule->piece_bytes, 0x1p30 * schedule->coll->chunks[0].share / 128);
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);
-    ccl_profile_destroy(profile);
     ccl_topology_destroy(topo);
-    ccl_topology_destroy(bare);
 }
 END_TEST
 
@@ -389,14 +384,7 @@ END_TEST
 
 /* Not where switches multicast and add: with these trees they would take 4.41 ms, not 3.62. */
 START_TEST(rails_where_switches_add) {
-    ccl_error_t err = CCL_ERROR_INIT;
-    ccl_topology_t *plain = topology("dgx-h100*2"), *topo = NULL;
-    ccl_profile_t *profile = NULL;
-    ck_assert_int_eq(ccl_profile_for(plain, &profile, &err), CCL_OK);
-    ck_assert_int_eq(ccl_profile_apply(NULL, profile, plain, &topo, &err), CCL_OK);
-    check_origin(topo, 0x1p30, "along rails");
-    ccl_profile_destroy(profile);
-    ccl_topology_destroy(plain);
+    check_origin(with_profile("dgx-h100*2", NULL), 0x1p30, "along rails");
 }
 END_TEST
 

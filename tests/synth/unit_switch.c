@@ -66,15 +66,8 @@ static const struct {
              {"dgx-b200", "nccl-b200", 1e9 * 1.05077 / (0.755984 * 900e9)}};
 
 START_TEST(test_thread_blocks) {
-    ccl_topology_t *topo = topology(racks[_i].spec);
-    if (racks[_i].profile) {
-        ccl_profile_t *profile = NULL;
-        ccl_topology_t *bare = topo;
-        MUST(ccl_profile_read(racks[_i].profile, &profile, e));
-        MUST(ccl_profile_apply(NULL, profile, bare, &topo, e));
-        ccl_profile_destroy(profile);
-        ccl_topology_destroy(bare);
-    }
+    ccl_topology_t *topo = racks[_i].profile ? with_profile(racks[_i].spec, racks[_i].profile)
+                                             : topology(racks[_i].spec);
     ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
     double time_s = time_of("nvls-pull", topo, want, 1e9, NULL);
     ck_assert_msg(time_s >= racks[_i].bound_s && time_s < 1.05 * racks[_i].bound_s, "%g s", time_s);

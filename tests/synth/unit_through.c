@@ -174,17 +174,6 @@ START_TEST(test_pipelines) {
 }
 END_TEST
 
-/* With its profile's constants. */
-static ccl_topology_t *fitted(const char *spec) {
-    ccl_topology_t *topo = topology(spec), *out = NULL;
-    ccl_profile_t *profile = NULL;
-    MUST(ccl_profile_for(topo, &profile, e));
-    MUST(ccl_profile_apply(NULL, profile, topo, &out, e));
-    ccl_profile_destroy(profile);
-    ccl_topology_destroy(topo);
-    return out;
-}
-
 /* Schedules as they are win where blocks lack: with the first row's, a block per connection takes
    more than twice as long as switches, and the best way of lowering less; with the second's such
    blocks have no room, and switches take 42 ms. */
@@ -193,7 +182,7 @@ START_TEST(test_own_way) {
         const char *spec, *edit;
         double size_bytes;
     } rows[] = {{"dgx-h100*2", "set:blocks=24", 268435456}, {"dgx-h100*4", NULL, 1073741824}};
-    ccl_topology_t *topo = fitted(rows[_i].spec), *edited = NULL;
+    ccl_topology_t *topo = with_profile(rows[_i].spec, NULL), *edited = NULL;
     bool through;
     if (rows[_i].edit)
         MUST(ccl_topology_edit(topo, rows[_i].edit, &edited, e));
@@ -296,7 +285,7 @@ static const struct {
     {"servers:1 gpus:48 nvswitch=700GB/s,0.5us,nvls model=B200", CCL_REDUCE, 0x1p24, 66e-6}};
 
 START_TEST(test_far) {
-    ccl_topology_t *topo = fitted(far[_i].spec);
+    ccl_topology_t *topo = with_profile(far[_i].spec, NULL);
     bool through;
     double time_s = time_of("greedy", topo, far[_i].kind, far[_i].size_bytes, &through);
     ck_assert_msg(through && time_s < far[_i].most_s, "row %d: %g s", _i, time_s);

@@ -117,30 +117,25 @@ START_TEST(test_gain) {
     static const struct {
         double size_bytes, most_s;
     } rows[] = {{0x1p28, 1207e-6}, {0x1p30, 4403e-6}};
-    ccl_topology_t *topo = topology("dgx-h100*4"), *fitted = NULL;
-    ccl_profile_t *profile = NULL;
+    ccl_topology_t *topo = with_profile("dgx-h100*4", NULL);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     ccl_sim_options_t sim = CCL_SIM_OPTIONS_INIT;
     ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *run = NULL;
-    MUST(ccl_profile_for(topo, &profile, e));
-    MUST(ccl_profile_apply(NULL, profile, topo, &fitted, e));
     options.size_bytes = sim.size_bytes = lower.size_bytes = rows[_i].size_bytes;
-    lower.topo = fitted;
-    ccl_collective_t *want = collective(CCL_ALLREDUCE, fitted->nranks, 0);
-    MUST(ccl_synthesize(NULL, "packing", fitted, NULL, want, &options, &schedule, e));
+    lower.topo = topo;
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, topo->nranks, 0);
+    MUST(ccl_synthesize(NULL, "packing", topo, NULL, want, &options, &schedule, e));
     ck_assert(strstr(schedule->origin, "in waves") != NULL);
     MUST(ccl_lower(NULL, schedule, &lower, &program, e));
-    MUST(ccl_sim_program(NULL, fitted, NULL, program, &sim, &run, e));
+    MUST(ccl_sim_program(NULL, topo, NULL, program, &sim, &run, e));
     ck_assert_msg(run->time_s <= rows[_i].most_s, "row %d: %g s", _i, run->time_s);
     ccl_sim_result_destroy(run);
     ccl_program_destroy(program);
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);
-    ccl_profile_destroy(profile);
-    ccl_topology_destroy(fitted);
     ccl_topology_destroy(topo);
 }
 END_TEST

@@ -30,6 +30,17 @@ static inline ccl_topology_t *topology(const char *spec) {
     return topo;
 }
 
+/* With a profile's constants; NULL: those of its GPUs' own profile in the library. */
+static inline ccl_topology_t *with_profile(const char *spec, const char *name) {
+    ccl_topology_t *plain = topology(spec), *topo = NULL;
+    ccl_profile_t *profile = NULL;
+    MUST(name ? ccl_profile_read(name, &profile, e) : ccl_profile_for(plain, &profile, e));
+    MUST(ccl_profile_apply(NULL, profile, plain, &topo, e));
+    ccl_profile_destroy(profile);
+    ccl_topology_destroy(plain);
+    return topo;
+}
+
 /* A description in any format but NCCL's. */
 static inline ccl_topology_t *topology_of(const char *text) {
     ccl_topology_t *topo = NULL;

@@ -214,13 +214,9 @@ END_TEST
 
 /* host:4 with the profile: what all flows share is what the workers hand over together. */
 static void lies_over_host(const char *path, const ccl_host_model_t *m) {
-    ccl_profile_t *profile = NULL;
-    ccl_topology_t *plain = NULL, *topo = NULL;
+    ccl_topology_t *topo = with_profile("host:4", path);
     uint32_t k = m->nknots / 2, shared = CCL_NONE;
-    OK(ccl_profile_read(path, &profile, &err));
-    plain = topology("host:4");
-    ck_assert_uint_eq(plain->nranks, 4);
-    OK(ccl_profile_apply(NULL, profile, plain, &topo, &err));
+    ck_assert_uint_eq(topo->nranks, 4);
     for (uint32_t l = 0; l < topo->nlinks; l++)
         if (shared == CCL_NONE || topo->links[l].bandwidth_Bps < topo->links[shared].bandwidth_Bps)
             shared = l;
@@ -228,8 +224,6 @@ static void lies_over_host(const char *path, const ccl_host_model_t *m) {
     ck_assert_double_eq_tol(topo->links[shared].bandwidth_Bps * hand_over / m->pool[k], 1, 1e-4);
     ck_assert_double_eq_tol(topo->gpu_models[0].launch_s / m->launch_s, 1, 1e-4);
     ccl_topology_destroy(topo);
-    ccl_topology_destroy(plain);
-    ccl_profile_destroy(profile);
 }
 
 START_TEST(profile_reads_back) {
