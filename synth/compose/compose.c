@@ -291,5 +291,5 @@ ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *in
     if (status == CCL_OK)
         status = run(&c, inner->name, out, err);
     fini(&c);
-    return status;
+    return status == CCL_OK ? ccl_i_lanes_if_faster(asked, inner, out, err) : status;
 }

@@ -153,5 +153,14 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
  */
 ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *inner,
                            ccl_schedule_t **out, ccl_error_t *err);
+/**
+ * Broadcast or Reduce over all rails at once, if that is faster: the root deals a part of its data
+ * to each GPU of its pod; these pass it on along their rails as `greedy` or `sketch` has it for
+ * one, and in every pod who gets a chunk sends it to all. Reduce is Broadcast time-reversed.
+ *
+ * @param ops  who made *schedule; lowered as it has it, the faster stays.
+ */
+ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, const ccl_synth_ops_t *ops,
+                                   ccl_schedule_t **schedule, ccl_error_t *err);
 
 #endif

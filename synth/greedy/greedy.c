@@ -5,6 +5,7 @@
  */
 #include "synth/common/race.h"
 #include "synth/common/options.h"
+#include "synth/compose/compose.h"
 #include "synth/registry.h"
 #include "synth/common/spread.h"
 #include "synth/common/turn.h"
@@ -440,6 +441,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     quiet.progress = NULL;
     quiet.log = NULL;
     greedy_t g = {.ctx = &quiet, .topo = topo, .want = want, .options = options};
+    const ccl_i_asked_t asked = {&quiet, topo, routes, want, options};
     ccl_status_t status = init(&g, routes, err);
     if (status == CCL_OK)
         status = try_cuts(&g, err);
@@ -457,6 +459,8 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                        best->star ? ", stars in fast sets" : "", g.nattempts);
     }
     fini(&g);
+    if (status == CCL_OK)
+        status = ccl_i_lanes_if_faster(&asked, &ccl_i_synth_greedy, out, err);
     return status;
 }
 

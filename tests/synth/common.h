@@ -149,4 +149,33 @@ static inline bool check_all(const char *name, const ccl_topology_t *topo, ccl_r
     return true;
 }
 
+/**
+ * Runs and events of a synthesizer, the same on three threads and one.
+ * @param twice  on both; else on three
+ */
+static inline ccl_work_t work_alone(const char *name, const char *spec, ccl_collective_kind_t kind,
+                                    double size, bool twice, bool *through) {
+    ccl_topology_t *topo = topology(spec);
+    ccl_collective_t *want = collective(kind, topo->nranks, 0);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    ccl_work_t work = {0};
+    ccl_origin_t origin = "";
+    options.size_bytes = size;
+    for (uint32_t k = 0; k < 1u + twice; k++) {
+        ccl_schedule_t *schedule = NULL;
+        ccl_ctx_t ctx = CCL_CTX_INIT;
+        work = (ccl_work_t){0};
+        ctx.threads = k ? 1 : 3;
+        ctx.work = &work;
+        MUST(ccl_synthesize(&ctx, name, topo, NULL, want, &options, &schedule, e));
+        ck_assert(!origin[0] || strcmp(origin, schedule->origin) == 0);
+        ccl_origin_set(origin, "%s", schedule->origin);
+        *through = schedule->ngroups > 0;
+        ccl_schedule_destroy(schedule);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+    return work;
+}
+
 #endif

@@ -193,33 +193,6 @@ START_TEST(test_own_way) {
 }
 END_TEST
 
-/* Runs and events of a synthesizer, the same on three threads and one.
-   @param twice  on both; else on three */
-static ccl_work_t work_of(const char *name, const char *spec, ccl_collective_kind_t kind,
-                          double size, bool twice, bool *through) {
-    ccl_topology_t *topo = topology(spec);
-    ccl_collective_t *want = collective(kind, topo->nranks, 0);
-    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_work_t work = {0};
-    ccl_origin_t origin = "";
-    options.size_bytes = size;
-    for (uint32_t k = 0; k < 1u + twice; k++) {
-        ccl_schedule_t *schedule = NULL;
-        ccl_ctx_t ctx = CCL_CTX_INIT;
-        work = (ccl_work_t){0};
-        ctx.threads = k ? 1 : 3;
-        ctx.work = &work;
-        MUST(ccl_synthesize(&ctx, name, topo, NULL, want, &options, &schedule, e));
-        ck_assert(!origin[0] || strcmp(origin, schedule->origin) == 0);
-        ccl_origin_set(origin, "%s", schedule->origin);
-        *through = schedule->ngroups > 0;
-        ccl_schedule_destroy(schedule);
-    }
-    ccl_collective_destroy(want);
-    ccl_topology_destroy(topo);
-    return work;
-}
-
 #define RACK "gb200-nvl72"
 /* As many blocks as one likes. */
 #define ROOM "servers:1 gpus:32 nvswitch=450GB/s,1us,nvls"
@@ -239,7 +212,7 @@ START_TEST(test_alone) {
     bool through;
     bool twice = nightly() || strcmp(alone[_i].spec, ROOM) == 0; /* racks take longest */
     ccl_work_t work =
-        work_of(alone[_i].name, alone[_i].spec, CCL_ALLREDUCE, 268435456.0, twice, &through);
+        work_alone(alone[_i].name, alone[_i].spec, CCL_ALLREDUCE, 268435456.0, twice, &through);
     ck_assert(through);
     ck_assert_msg(work.events <= alone[_i].events && work.runs <= alone[_i].runs,
                   "%s: %llu events, %llu runs", alone[_i].name, (unsigned long long)work.events,
@@ -266,7 +239,7 @@ static const struct {
 START_TEST(test_large) {
     bool through;
     ccl_work_t work =
-        work_of(large[_i].name, RACK, large[_i].kind, large[_i].size_bytes, nightly(), &through);
+        work_alone(large[_i].name, RACK, large[_i].kind, large[_i].size_bytes, nightly(), &through);
     ck_assert_msg(through == large[_i].through, "row %d", _i);
     ck_assert_msg(work.events <= large[_i].events && work.runs <= large[_i].runs,
                   "row %d: %llu events, %llu runs", _i, (unsigned long long)work.events,
@@ -297,7 +270,8 @@ END_TEST
    longer than those through switches. At most 3 % above what there are. */
 START_TEST(test_protocols) {
     bool through;
-    ccl_work_t work = work_of("greedy", "dgx-b300*2", CCL_ALLGATHER, 0x1p30, nightly(), &through);
+    ccl_work_t work =
+        work_alone("greedy", "dgx-b300*2", CCL_ALLGATHER, 0x1p30, nightly(), &through);
     ck_assert(through);
     ck_assert_msg(work.events <= 2130000 && work.runs <= 22, "%llu events, %llu runs",
                   (unsigned long long)work.events, (unsigned long long)work.runs);
