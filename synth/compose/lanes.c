@@ -90,6 +90,7 @@ static ccl_status_t solve_rail(lanes_t *l, const ccl_synth_ops_t *inner, ccl_err
         (options.size_bytes > 0 ? options.size_bytes : CCL_LOWER_SIZE_BYTES) / l->n;
     options.stats = NULL;
     options.hope_s = 0;
+    options.time_limit_s /= 4; /* as parts of compositions */
     ccl_status_t status = ccl_i_topology_part(a->topo, a->routes, heads, np, 1, &topo, err);
     if (status == CCL_OK)
         status = ccl_collective_create(a->want->kind, np, 1, pod, &want, err);
@@ -190,6 +191,7 @@ static ccl_status_t make_lanes(lanes_t *l, const ccl_synth_ops_t *inner, const c
     CCL_TRY(solve_rail(l, inner, err));
     CCL_TRY(time_rail(l, err));
     CCL_TRY(make(l, name, out, err));
+    (*out)->limited |= l->rail->limited;
     ccl_origin_set((*out)->origin, "%s: %u lanes over %u pods, rails by %s in %u part%s", name,
                    l->n, l->pods.npods, inner->name, l->rail->coll->nchunks,
                    l->rail->coll->nchunks == 1 ? "" : "s");
