@@ -20,22 +20,28 @@ START_TEST(test_gains) {
 }
 END_TEST
 
+/* By greedy. */
+static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint32_t root,
+                            ccl_synth_options_t options) {
+    ccl_collective_t *want = collective(kind, topo->nranks, root);
+    ccl_schedule_t *schedule = NULL;
+    MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
+    ccl_collective_destroy(want);
+    return schedule;
+}
+
 /* Pods of 2 and 4 GPUs: of four every second heads a lane, the root too if it is one of those. */
 START_TEST(test_kinds) {
     static const char spec[] = "servers:4 gpus:2 nvswitch=300GB/s,0.7us nics:2x25GB/s,3.3us + "
                                "servers:3 gpus:4 nvswitch=300GB/s,0.7us nics:4x25GB/s,3.3us";
     ccl_topology_t *topo = topology(spec);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
     uint32_t count = 0;
+    options.size_bytes = 0x1p20;
     for (uint32_t root = 0; root < topo->nranks; root += 5) {
-        ccl_collective_t *want =
-            collective(root % 2 ? CCL_BROADCAST : CCL_REDUCE, topo->nranks, root);
-        ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-        ccl_schedule_t *schedule = NULL;
-        options.size_bytes = 0x1p20;
-        MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
+        ccl_schedule_t *schedule = make(topo, root % 2 ? CCL_BROADCAST : CCL_REDUCE, root, options);
         count += strstr(schedule->origin, "2 lanes over 7 pods") != NULL;
         ccl_schedule_destroy(schedule);
-        ccl_collective_destroy(want);
     }
     ck_assert_uint_eq(count, 4);
     ccl_topology_destroy(topo);
@@ -45,18 +51,15 @@ END_TEST
 /* The best under any protocol; without lanes 26.9 us. */
 START_TEST(test_protocols) {
     ccl_topology_t *topo = topology("dgx-a100*2");
-    ccl_collective_t *want = collective(CCL_BROADCAST, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *schedule = NULL;
     ccl_i_timing_t timing = {.size_bytes = 0x1p14,
                              .way = ccl_way_choose(&ccl_way_hpds, (ccl_way_t){0}, 0)};
     options.size_bytes = 0x1p14;
     options.hope_s = 15.2e-6; /* of `latency`: under Simple all take more than twice that */
-    MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
+    ccl_schedule_t *schedule = make(topo, CCL_BROADCAST, 0, options);
     MUST(ccl_i_time_protocols(NULL, topo, NULL, schedule, &timing, e));
     ck_assert_msg(timing.time_s < 16.6e-6, "%g s: %s", timing.time_s, schedule->origin);
     ccl_schedule_destroy(schedule);
-    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST
@@ -83,15 +86,12 @@ END_TEST
    there would have three times as many. */
 START_TEST(test_few_parts) {
     ccl_topology_t *topo = topology("servers:8 gpus:8 nvswitch=300GB/s,0.7us nics:8x25GB/s,3.3us");
-    ccl_collective_t *want = collective(CCL_BROADCAST, topo->nranks, 0);
     ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
-    ccl_schedule_t *schedule = NULL;
     options.size_bytes = 0x1p24;
-    MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
+    ccl_schedule_t *schedule = make(topo, CCL_BROADCAST, 0, options);
     ck_assert_msg(strstr(schedule->origin, "lanes") != NULL, "%s", schedule->origin);
     ck_assert_uint_le(schedule->ntransfers, 70000);
     ccl_schedule_destroy(schedule);
-    ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
 }
 END_TEST
