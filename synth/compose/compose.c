@@ -5,6 +5,7 @@
  */
 #include "synth/compose/compose.h"
 #include "synth/common/race.h"
+#include "synth/registry.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -222,6 +223,12 @@ static ccl_status_t find_roots(ccl_i_composer_t *c, ccl_error_t *err) {
 static ccl_status_t init(ccl_i_composer_t *c, ccl_error_t *err) {
     uint32_t n = c->topo->nranks;
     CCL_TRY(ccl_i_pods_find(c->topo, c->routes, &c->pods, err));
+    if (2 * c->pods.nkinds > c->pods.npods)
+        return ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u are of %u kinds", c->pods.npods,
+                        c->pods.nkinds);
+    if (!c->pods.rails)
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "pods cannot be composed: no route leads from place to place");
     if (c->want->kind == CCL_ALLTOALL && c->pods.nkinds > 1)
         return ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u kinds, and alltoall wants one",
                         c->pods.nkinds);
@@ -291,5 +298,7 @@ ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *in
     if (status == CCL_OK)
         status = run(&c, inner->name, out, err);
     fini(&c);
-    return status == CCL_OK ? ccl_i_lanes_if_faster(asked, inner, out, err) : status;
+    if (status == CCL_OK && inner == &ccl_i_synth_greedy)
+        status = ccl_i_lanes_if_faster(asked, out, err);
+    return status;
 }

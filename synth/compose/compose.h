@@ -14,6 +14,7 @@ typedef struct ccl_i_pods {
     uint32_t *pod, *place;          /* [nranks] */
     uint32_t *kind, *index;         /* [npods], and which of its kind */
     uint32_t *kind_first, *of_kind; /* [nkinds + 1] into of_kind: pods */
+    bool rails; /* a hop leads from every place to the same one of all pods of its kind */
 } ccl_i_pods_t;
 
 static inline uint32_t ccl_i_pod_size(const ccl_i_pods_t *p, uint32_t pod) {
@@ -31,9 +32,9 @@ static inline uint32_t ccl_i_kind_pod(const ccl_i_pods_t *p, uint32_t kind, uint
 
 /**
  * Pods of a topology: its servers; without servers the sets of GPUs that hang together over faster
- * hops. Pods are of one kind if hops between their places are as fast, their GPUs as fast towards
- * other pods, and a hop leads from every place to the same place of the others.
- * @retval CCL_UNSUPPORTED  there are none, or most of them differ; says how.
+ * hops. Pods are of one kind if hops between their places are as fast, and their GPUs as fast
+ * towards other pods.
+ * @retval CCL_UNSUPPORTED  there are none.
  */
 ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, ccl_i_pods_t *out,
                              ccl_error_t *err);
@@ -146,7 +147,7 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
  * simulated, the fastest stays.
  *
  * @param inner  must do the collective itself on a pod and on a rail.
- * @retval CCL_UNSUPPORTED  no equal pods, or another collective; says why.
+ * @retval CCL_UNSUPPORTED  no pods, most of them differ, or another collective; says why.
  * @par Source  HeteCCL (NSDI 2026), section 7.
  * @par Differs  a pod is no single node between pods: each of its rails is one; the rails' schedule
  * is that of the first. Pods of several kinds are composed, each kind solved once.
@@ -154,13 +155,13 @@ ccl_status_t ccl_i_compose_moves(ccl_i_composer_t *c, ccl_error_t *err);
 ccl_status_t ccl_i_compose(const ccl_i_asked_t *asked, const ccl_synth_ops_t *inner,
                            ccl_schedule_t **out, ccl_error_t *err);
 /**
- * Broadcast or Reduce over all rails at once, if that is faster: the root deals a part of its data
- * to each GPU of its pod; these pass it on along their rails as `greedy` or `sketch` has it for
- * one, and in every pod who gets a chunk sends it to all. Reduce is Broadcast time-reversed.
+ * By greedy: Broadcast or Reduce over all rails at once, if that is faster. The root deals a part of
+ * its data to each GPU of its pod; these pass it on along their rails as `greedy` or `sketch` has it
+ * for one, and in every pod who gets a chunk sends it to all. Reduce is Broadcast time-reversed.
  *
- * @param ops  who made *schedule; lowered as it has it, the faster stays.
+ * @param schedule  greedy's so far; destroyed where lanes replace it.
  */
-ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, const ccl_synth_ops_t *ops,
-                                   ccl_schedule_t **schedule, ccl_error_t *err);
+ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t **schedule,
+                                   ccl_error_t *err);
 
 #endif

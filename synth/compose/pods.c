@@ -115,42 +115,44 @@ static bool has_rails(const ccl_i_exchange_t *x, const ccl_i_pods_t *pods) {
     return true;
 }
 
-/* The largest family of equal sets that share out all GPUs: 0 when there is none. */
-static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t *label) {
-    uint32_t best = 0;
-    for (uint32_t s = 0; s < cuts->nsets; s++) {
-        uint32_t size = cuts->first[s + 1] - cuts->first[s], family = 0, covered = 0;
-        if (n % size != 0 || (best && size <= n / best))
-            continue;
-        for (uint32_t r = 0; r < n; r++)
-            label[r] = CCL_NONE;
-        for (uint32_t t = s; t < cuts->nsets; t++) {
-            if (cuts->first[t + 1] - cuts->first[t] != size ||
-                label[cuts->ranks[cuts->first[t]]] != CCL_NONE)
-                continue;
-            for (uint32_t i = cuts->first[t]; i < cuts->first[t + 1]; i++) {
-                covered += label[cuts->ranks[i]] == CCL_NONE;
-                label[cuts->ranks[i]] = family;
-            }
-            family++;
-        }
-        if (covered == n && family * size == n)
-            best = family;
-    }
-    if (!best)
-        return 0;
+/* Numbers sets of `size`, 0: of any, larger first, that have no GPU in common. */
+static uint32_t label_family(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t size, uint32_t *label,
+                             uint32_t *covered) {
+    uint32_t family = 0;
+    *covered = 0;
     for (uint32_t r = 0; r < n; r++)
         label[r] = CCL_NONE;
-    uint32_t family = 0;
-    for (uint32_t t = 0; t < cuts->nsets; t++) {
-        if (cuts->first[t + 1] - cuts->first[t] != n / best ||
-            label[cuts->ranks[cuts->first[t]]] != CCL_NONE)
-            continue;
-        for (uint32_t i = cuts->first[t]; i < cuts->first[t + 1]; i++)
-            label[cuts->ranks[i]] = family;
-        family++;
+    for (uint32_t left = size ? size : n - 1; left >= (size ? size : 2); left--) {
+        for (uint32_t s = 0; s < cuts->nsets; s++) {
+            uint32_t free = 0;
+            if (cuts->first[s + 1] - cuts->first[s] != left)
+                continue;
+            for (uint32_t i = cuts->first[s]; i < cuts->first[s + 1]; i++)
+                free += label[cuts->ranks[i]] == CCL_NONE;
+            for (uint32_t i = cuts->first[s]; free == left && i < cuts->first[s + 1]; i++)
+                label[cuts->ranks[i]] = family;
+            if (free == left) {
+                family++;
+                *covered += left;
+            }
+        }
     }
-    return best;
+    return family;
+}
+
+/* The largest family of equal sets that share out all GPUs, else one of any sets; 0 when there is
+   none. */
+static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t *label) {
+    uint32_t best = 0, covered;
+    for (uint32_t s = 0; s < cuts->nsets; s++) {
+        uint32_t size = cuts->first[s + 1] - cuts->first[s];
+        if (n % size == 0 && size > best) {
+            label_family(cuts, n, size, label, &covered);
+            best = covered == n ? size : best;
+        }
+    }
+    uint32_t family = label_family(cuts, n, best, label, &covered);
+    return covered == n ? family : 0;
 }
 
 static ccl_status_t find_sets(const ccl_i_exchange_t *x, uint32_t *label, uint32_t *nlabels_out,
@@ -202,12 +204,7 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
     }
     CCL_TRY_GOTO(fill_pods(out, n, label, nlabels, err), status, fini);
     sort_kinds(&x, out, seen);
-    if (2 * out->nkinds > out->npods)
-        status = ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u are of %u kinds", out->npods,
-                          out->nkinds);
-    else if (!has_rails(&x, out))
-        status = ccl_fail(err, CCL_UNSUPPORTED,
-                          "pods cannot be composed: no route leads from place to place");
+    out->rails = has_rails(&x, out);
 fini:
     ccl_i_exchange_fini(&x);
 end:

@@ -460,7 +460,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     }
     fini(&g);
     if (status == CCL_OK)
-        status = ccl_i_lanes_if_faster(&asked, &ccl_i_synth_greedy, out, err);
+        status = ccl_i_lanes_if_faster(&asked, out, err);
     return status;
 }
 

@@ -100,6 +100,32 @@ START_TEST(test_kinds) {
 }
 END_TEST
 
+/* Where no server is named fast hops tell the same pods, also where they differ in size. */
+START_TEST(test_sets) {
+    ccl_topology_t *topo = topology("heteccl-h20-4x2+8");
+    ccl_device_t *nameless = calloc(topo->ndevices, sizeof *nameless);
+    ccl_i_pods_t pods[2];
+    for (int i = 0; i < 2; i++) {
+        ccl_routes_t *routes = ccl_routes_create(topo);
+        MUST(ccl_i_pods_find(topo, routes, &pods[i], e));
+        ck_assert(pods[i].npods == 3 && pods[i].most == 8);
+        ccl_routes_destroy(routes);
+        for (uint32_t d = 0; d < topo->ndevices; d++) {
+            nameless[d] = topo->devices[d];
+            nameless[d].server = CCL_NONE;
+        }
+        topo->devices = nameless;
+    }
+    for (uint32_t a = 0; a < topo->nranks; a++)
+        for (uint32_t b = 0; b < topo->nranks; b++)
+            ck_assert((pods[0].pod[a] == pods[0].pod[b]) == (pods[1].pod[a] == pods[1].pod[b]));
+    ccl_i_pods_fini(&pods[0]);
+    ccl_i_pods_fini(&pods[1]);
+    free(nameless);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_refused) {
     static const struct {
         const char *spec;
@@ -258,6 +284,7 @@ int main(void) {
     tcase_add_test(tc, test_refused);
     tcase_add_test(tc, test_collectives);
     tcase_add_test(tc, test_kinds);
+    tcase_add_test(tc, test_sets);
     tcase_add_test(tc, test_time);
     tcase_add_test(tc, test_near_bound);
     tcase_add_test(tc, test_roots);

@@ -13,6 +13,10 @@ static const pass_row_t rows[] = {
     {"lanes", "greedy", EIGHT, NULL, CCL_REDUCE, 1 << 22, 103},
     {"lanes", "greedy", "gh200-x4*4", NULL, CCL_REDUCE, 1 << 20, 68},
     {"lanes of a composition", "greedy", MANY, NULL, CCL_REDUCE, 1 << 20, 35},
+    {"lanes of pods that are no composition", "greedy", "heteccl-h20-4+8", NULL, CCL_REDUCE,
+     1 << 26, 590}, /* 729 us */
+    /* There are none: GPUs at a dead rail reach each other by GPUs at others. */
+    {"none", "greedy", SIX, "fail:nic:1", CCL_BROADCAST, 1 << 20, 100},
 };
 
 START_TEST(test_gains) {
