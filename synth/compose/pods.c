@@ -140,8 +140,8 @@ static uint32_t label_family(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t size
     return family;
 }
 
-/* The largest family of equal sets that share out all GPUs, else one of any sets; 0 when there is
-   none. */
+/* The largest family of equal sets that share out all GPUs (of DGX-1 their quads), else one of any
+   sets; 0 when there is none. */
 static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t *label) {
     uint32_t best = 0, covered;
     for (uint32_t s = 0; s < cuts->nsets; s++) {

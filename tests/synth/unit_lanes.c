@@ -16,7 +16,7 @@ static const pass_row_t rows[] = {
     {"lanes of pods that are no composition", "greedy", "heteccl-h20-4+8", NULL, CCL_REDUCE,
      1 << 26, 590}, /* 729 us */
     /* There are none: GPUs at a dead rail reach each other by GPUs at others. */
-    {"none", "greedy", SIX, "fail:nic:1", CCL_BROADCAST, 1 << 20, 100},
+    {"none", "greedy", SIX, "fail:nic:0", CCL_BROADCAST, 1 << 20, 100},
 };
 
 START_TEST(test_gains) {
@@ -24,15 +24,37 @@ START_TEST(test_gains) {
 }
 END_TEST
 
-/* By greedy. */
-static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint32_t root,
-                            ccl_synth_options_t options) {
+static ccl_schedule_t *make_by(const char *algo, const ccl_topology_t *topo,
+                               ccl_collective_kind_t kind, uint32_t root,
+                               ccl_synth_options_t options) {
     ccl_collective_t *want = collective(kind, topo->nranks, root);
     ccl_schedule_t *schedule = NULL;
-    MUST(ccl_synthesize(NULL, "greedy", topo, NULL, want, &options, &schedule, e));
+    MUST(ccl_synthesize(NULL, algo, topo, NULL, want, &options, &schedule, e));
     ccl_collective_destroy(want);
     return schedule;
 }
+
+static ccl_schedule_t *make(const ccl_topology_t *topo, ccl_collective_kind_t kind, uint32_t root,
+                            ccl_synth_options_t options) {
+    return make_by("greedy", topo, kind, root, options);
+}
+
+/* Other compositions do not try the same again. */
+START_TEST(test_whose) {
+    static const char *const algos[] = {"greedy", "cegis"};
+    ccl_topology_t *topo = topology(SIX);
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.size_bytes = 0x1p22;
+    options.compose = CCL_COMPOSE_ON;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(algos); i++) {
+        ccl_schedule_t *schedule = make_by(algos[i], topo, CCL_BROADCAST, 0, options);
+        ck_assert_msg((strstr(schedule->origin, "lanes") != NULL) == (i == 0), "%s",
+                      schedule->origin);
+        ccl_schedule_destroy(schedule);
+    }
+    ccl_topology_destroy(topo);
+}
+END_TEST
 
 /* Pods of 2 and 4 GPUs: of four every second heads a lane, the root too if it is one of those. */
 START_TEST(test_kinds) {
@@ -109,6 +131,7 @@ int main(void) {
     if (!SANITIZED) {
         tcase_add_loop_test(tcase, test_work, 0, (int)CCL_ARRAY_LEN(work));
         tcase_add_test(tcase, test_protocols);
+        tcase_add_test(tcase, test_whose);
         tcase_add_test(tcase, test_few_parts);
     }
     suite_add_tcase(suite, tcase);
