@@ -1,4 +1,5 @@
 /* GPUs as places of a grid. */
+#include "synth/compose/compose.h"
 #include "synth/latency/latency.h"
 
 #include <string.h>
@@ -32,6 +33,22 @@ ccl_status_t ccl_i_grid_servers(const ccl_i_cluster_t *cluster, ccl_arena_t *are
     memcpy(out->ranks, cluster->ranks, cluster->nranks * sizeof *out->ranks);
     number(out);
     return CCL_OK;
+}
+
+ccl_status_t ccl_i_grid_sets(const ccl_i_cluster_t *cluster, ccl_routes_t *routes,
+                             ccl_arena_t *arena, ccl_i_grid_t *out, ccl_error_t *err) {
+    const uint32_t n = cluster->nranks;
+    ccl_i_pods_t pods;
+    CCL_TRY(ccl_i_pods_find(cluster->topo, routes, &pods, err));
+    ccl_status_t status = alloc(arena, pods.npods, n, out, err);
+    if (status == CCL_OK) {
+        memcpy(out->first, pods.first, (pods.npods + (size_t)1) * sizeof *out->first);
+        memcpy(out->ranks, pods.ranks, n * sizeof *out->ranks);
+        number(out);
+        out->sets = true;
+    }
+    ccl_i_pods_fini(&pods);
+    return status;
 }
 
 ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,

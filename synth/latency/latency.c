@@ -27,7 +27,7 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
-enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 3, MOST_TRIED = 256 };
+enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 5, MOST_TRIED = 256 };
 /** Candidates of the first round that race at once, behind the first leaders. */
 enum { TOGETHER = 8 };
 /** The size where none is asked for. */
@@ -42,7 +42,7 @@ static const struct {
     double work;           /* transfers of all candidates, times protocols */
     uint32_t rounds;       /* in which the best is varied, as long as that gains... */
     double gain;           /* ... this part */
-} POLICY = {60000, 6000, 400000, 4, 0.003};
+} POLICY = {60000, 6000, 800000, 4, 0.003};
 
 typedef struct family {
     const ccl_i_cluster_t *cluster;
@@ -168,14 +168,12 @@ static void add_form(family_t *f, ccl_i_form_t form) {
 }
 
 /* Every number of shared digits, with as many channels as there is room for. */
-static void add_shared(family_t *f, ccl_i_form_t form, uint32_t ninner) {
+static void add_shared(family_t *f, ccl_i_form_t form) {
     ccl_collective_kind_t kind = f->want->kind;
     bool whole = kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
-    uint32_t counts[3] = {0, ninner, form.ndigits}, n = whole ? 3 : 1;
+    uint32_t n = whole ? form.ndigits + 1 : 1;
     for (uint32_t i = 0; i < n; i++) {
-        form.shared = counts[i];
-        if (i > 0 && counts[i] == counts[i - 1])
-            continue;
+        form.shared = i;
         double bytes = share_bytes(f, &form);
         form.channels = most_channels(f, form, bytes);
         form.across = f->cluster->nservers > 1 && form.channels > 1 ? 2 : form.channels;
@@ -199,16 +197,17 @@ static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inn
             form.grid = grid;
             add_factors(&form, &inner[i], 1);
             add_factors(&form, &outer[k], grid->inner);
-            add_shared(f, form, inner[i].n);
+            add_shared(f, form);
         }
     }
 }
 
-/* Do all GPUs of every server reach each other in one hop? */
-static bool servers_are_full(const ccl_i_cluster_t *c) {
+/* Do all GPUs of every group reach each other in one hop? */
+static bool groups_are_full(const ccl_i_cluster_t *c, const ccl_i_grid_t *g) {
     for (uint32_t a = 0; a < c->nranks; a++)
         for (uint32_t b = 0; b < c->nranks; b++)
-            if (a != b && c->server[a] == c->server[b] && !ccl_i_cluster_reaches(c, a, b))
+            if (a != b && g->place[a] / g->inner == g->place[b] / g->inner &&
+                !ccl_i_cluster_reaches(c, a, b))
                 return false;
     return true;
 }
@@ -242,28 +241,54 @@ static void add_shortest(family_t *f) {
         add_form(f, form);
 }
 
-/* Servers; all GPUs as one; where not all of a server reach each other, grids of wires. */
-static ccl_status_t add_grids(family_t *f, ccl_error_t *err) {
+/* Groups of GPUs; where not all of a group reach each other, grids of wires. */
+static ccl_status_t add_groups(family_t *f, const ccl_i_grid_t *groups, ccl_error_t *err) {
+    factors_t ways[MOST_LISTS];
+    if (!groups_are_full(f->cluster, groups))
+        return add_wired(f, groups, err);
+    uint32_t nways = ways_to_factor(groups->inner, ways);
+    add_grid(f, groups, ways, groups->even ? nways : 1);
+    return CCL_OK;
+}
+
+/* Where no servers are named: sets, where there are such. */
+static ccl_status_t add_sets(family_t *f, ccl_routes_t *routes, bool *added, ccl_error_t *err) {
+    ccl_i_grid_t *sets = &f->grids[f->ngrids];
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_status_t status = ccl_i_grid_sets(f->cluster, routes, &f->arena, sets, &why);
+    *added = status == CCL_OK;
+    if (status == CCL_OK) {
+        f->ngrids++;
+        return add_groups(f, sets, err);
+    }
+    if (status != CCL_UNSUPPORTED && err)
+        *err = why;
+    return status == CCL_UNSUPPORTED ? CCL_OK : status;
+}
+
+/* Servers or sets; all GPUs as one. */
+static ccl_status_t add_grids(family_t *f, ccl_routes_t *routes, ccl_error_t *err) {
     const ccl_i_cluster_t *c = f->cluster;
     factors_t ways[MOST_LISTS];
     ccl_i_grid_t *servers = &f->grids[f->ngrids++];
+    bool sets = false;
     CCL_TRY(ccl_i_grid_servers(c, &f->arena, servers, err));
     if (!c->full)
         add_shortest(f);
-    if (!servers_are_full(c))
-        return add_wired(f, servers, err);
-    uint32_t nways = ways_to_factor(servers->inner, ways);
-    add_grid(f, servers, ways, servers->even ? nways : 1);
+    if (c->nservers == 1)
+        CCL_TRY(add_sets(f, routes, &sets, err));
+    if (c->full || !sets)
+        CCL_TRY(add_groups(f, servers, err));
     if (c->nservers > 1 && c->full) {
         ccl_i_grid_t *whole = &f->grids[f->ngrids++];
         CCL_TRY(ccl_i_grid_whole(c, &f->arena, whole, err));
-        nways = ways_to_factor(c->nranks, ways);
+        uint32_t nways = ways_to_factor(c->nranks, ways);
         add_grid(f, whole, ways, servers->even ? 1 : nways);
     }
     return CCL_OK;
 }
 
-/* More and fewer channels, in all and between servers. */
+/* More and fewer channels, in all and between groups. */
 static void add_channels(family_t *f, const ccl_i_form_t *best) {
     uint32_t most = most_channels(f, *best, INFINITY);
     for (uint32_t k = 0; k < 3; k++) {
@@ -274,7 +299,7 @@ static void add_channels(family_t *f, const ccl_i_form_t *best) {
         add_form(f, form);
         form = *best;
         form.across = k == 0 ? best->across / 2 : k == 1 ? 2 * best->across : best->channels;
-        if (f->cluster->nservers > 1)
+        if (f->cluster->nservers > 1 || (form.grid && form.grid->ngroups > 1))
             add_form(f, form);
     }
 }
@@ -330,7 +355,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     ccl_origin_set((*out)->origin, "latency: %s, %u channel%s", text.data ? text.data : "",
                    form->channels, form->channels == 1 ? "" : "s");
     if (form->across < form->channels)
-        ccl_origin_add((*out)->origin, "%u between servers", form->across);
+        ccl_origin_add((*out)->origin, "%u between %s", form->across,
+                       form->grid->sets ? "sets" : "servers");
     if (form->joined)
         ccl_origin_add((*out)->origin, "neighbours joined");
     if (form->apart)
@@ -494,7 +520,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             uint32_t sms = ccl_model_gpu(topo, r).sms;
             f->sms = sms && (!f->sms || sms < f->sms) ? sms : f->sms;
         }
-        status = add_grids(f, err);
+        status = add_grids(f, routes, err);
     }
     if (status == CCL_OK) {
         ccl_i_race_t race = {.ctx = ctx,

@@ -10,13 +10,14 @@
 #define CCL_I_GRID_DIGITS 12u
 
 /**
- * GPUs in groups (servers). A place is group x inner + lane; groups of fewer than `inner` GPUs have
- * their GPUs at several lanes. Where all reach each other or form a grid of wires there is one
- * group.
+ * GPUs in groups (servers, or sets). A place is group x inner + lane; groups of fewer than `inner`
+ * GPUs have their GPUs at several lanes. Where all reach each other or form a grid of wires there
+ * is one group.
  */
 typedef struct ccl_i_grid {
     uint32_t ngroups, inner; /* inner: GPUs of the largest group */
     bool even;               /* all groups have as many GPUs */
+    bool sets;               /* groups are no servers, but GPUs joined by fast hops */
     uint32_t *first;         /* [ngroups + 1] into ranks */
     uint32_t *ranks;         /* by group and lane */
     uint32_t *place;         /* [nranks] the least of the rank's places */
@@ -33,7 +34,7 @@ typedef struct ccl_i_form {
        the others all have the whole of it. */
     uint32_t shared;
     uint32_t channels, parts; /* chunks of a share: channels x parts */
-    uint32_t across;          /* channels between servers, at most `channels` */
+    uint32_t across;          /* channels between groups, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
     /* AllGather, ReduceScatter: what a GPU passes on for each of the others has channels of its
      * own.
@@ -69,6 +70,12 @@ ccl_status_t ccl_i_shortest_make(const ccl_ctx_t *ctx, ccl_i_cluster_t *cluster,
 /** Servers as groups. Memory is the arena's. */
 ccl_status_t ccl_i_grid_servers(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
                                 ccl_i_grid_t *out, ccl_error_t *err);
+/**
+ * Where no servers are named: sets of GPUs joined by fast hops (ccl_i_pods_find()).
+ * @retval CCL_UNSUPPORTED  there are none.
+ */
+ccl_status_t ccl_i_grid_sets(const ccl_i_cluster_t *cluster, ccl_routes_t *routes,
+                             ccl_arena_t *arena, ccl_i_grid_t *out, ccl_error_t *err);
 /** All GPUs as one group, in the servers' order. */
 ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,
                               ccl_error_t *err);

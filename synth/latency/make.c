@@ -65,7 +65,8 @@ static bool agree(const ccl_i_form_t *f, uint32_t a, uint32_t b, uint32_t first,
 static void move(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_t at, bool reduce,
                  uint32_t group) {
     uint32_t src = rank_at(m->grid, from), dst = rank_at(m->grid, to), channel = m->channel;
-    if (m->cluster->server[src] != m->cluster->server[dst])
+    if (m->cluster->server[src] != m->cluster->server[dst] ||
+        from / m->grid->inner != to / m->grid->inner)
         channel = channel * m->form->across / m->form->channels;
     channel += group * m->form->channels;
     if (!ccl_i_cluster_reaches(m->cluster, src, dst))
@@ -347,8 +348,9 @@ double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *wa
 static void print_digits(const ccl_i_form_t *form, uint32_t first, uint32_t end, ccl_text_t *out) {
     for (uint32_t d = first; d < end; d++)
         ccl_text_printf(out, "%s%u%s", d > first ? " x " : "", form->factor[d],
-                        form->stride[d] >= form->grid->inner && form->grid->ngroups > 1 ? " servers"
-                                                                                        : "");
+                        is_lane(form, d) || form->grid->ngroups == 1 ? ""
+                        : form->grid->sets                           ? " sets"
+                                                                     : " servers");
 }
 
 void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_text_t *out) {
