@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets by distance for one GPU; others of which all sets are looked at; GPUs looked at where none is
- * like another. */
+/* Sets by distance for one GPU; others of which all sets are looked at; GPUs looked at where none
+ * is like another. */
 enum { MOST_SETS = 8, MOST_OTHERS = 5, MOST_SINKS = 64 };
 
 typedef struct job {
@@ -23,10 +23,10 @@ typedef struct job {
     double *far, *distances;  /* of ccl_i_time_reach(), [nranks] */
     uint32_t *others;         /* [nranks] GPUs that the one in hand has to do with */
     uint32_t nothers;
-    uint8_t *chosen;          /* [nranks] of them */
-    uint32_t *group;          /* [nranks] of an AllReduce's messages */
-    bool to_one;              /* of the messages in hand; ccl_i_time_need_t */
-    double crossing;          /* share of the message, where the demand has it */
+    uint8_t *chosen; /* [nranks] of them */
+    uint32_t *group; /* [nranks] of an AllReduce's messages */
+    bool to_one;     /* of the messages in hand; ccl_i_time_need_t */
+    double crossing; /* share of the message, where the demand has it */
 } job_t;
 
 /* Parts from one rank to another. */
@@ -248,12 +248,30 @@ static ccl_status_t levels(job_t *job, bool joins, ccl_error_t *err) {
         if (l > 0)
             status = borders(job, level, at, joins, late, err);
         at += level->nparts;
+        const ccl_i_partition_t of = {level->nparts, level->part_of, level->device_part};
         if (joins && whole && inside && level->nparts > 1 && status == CCL_OK)
-            status = ccl_i_time_partition(job->ctx, job->cuts, level->nparts, level->part_of,
-                                          level->device_part, err);
+            status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
     }
     ccl_cut_levels_fini(&all);
     free(late);
+    return status;
+}
+
+/* What the parts of the tightest partition send each other, where an AllReduce's bandwidth has one
+ * and no switch multicasts or reduces. */
+static ccl_status_t tightest(job_t *job, ccl_error_t *err) {
+    const ccl_bandwidth_bound_t *flows = job->demand->flows;
+    const ccl_topology_t *topo = job->net->c->topo;
+    if (!flows || flows->proof != CCL_BOUND_PARTITION || job->net->able)
+        return CCL_OK;
+    uint32_t *part_of = malloc(topo->nranks * sizeof *part_of);
+    if (!part_of)
+        return ccl_fail_nomem(err);
+    for (uint32_t r = 0; r < topo->nranks; r++)
+        part_of[r] = flows->part[topo->rank_device[r]];
+    const ccl_i_partition_t of = {flows->nparts, part_of, NULL};
+    ccl_status_t status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
+    free(part_of);
     return status;
 }
 
@@ -357,6 +375,7 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
         CCL_TRY(all_around(job, true, true, true, err));
     }
     CCL_TRY(levels(job, true, err));
+    CCL_TRY(tightest(job, err));
     return lengths(job, err);
 }
 

@@ -38,8 +38,8 @@ void ccl_i_time_net_fini(ccl_i_time_net_t *net);
  * @param set       [nranks].
  * @param group_of  [nranks] NULL: every GPU is a group of its own.
  * @param first     [nvertices + narcs], vertices first.
- * @param several   [nvertices + narcs] the same of what comes from (goes to) two groups at least, joined
- *                  (divided) at a GPU or an able switch; NULL: not asked for.
+ * @param several   [nvertices + narcs] the same of what comes from (goes to) two groups at least,
+ * joined (divided) at a GPU or an able switch; NULL: not asked for.
  */
 ccl_status_t ccl_i_time_reach(const ccl_i_time_net_t *net, bool backward, const uint8_t *set,
                               const uint32_t *group_of, double *first, double *several,
@@ -93,13 +93,16 @@ ccl_status_t ccl_i_bound_sinks(const ccl_capacity_t *c, const uint32_t *weights,
  */
 void ccl_i_time_part(const ccl_capacity_t *c, const uint32_t *device_part, uint32_t part,
                      bool receives, bool *late);
-/**
- * AllReduce: what the parts of a partition send each other.
- * @param part_of  [nranks], < nparts. @param device_part  [ndevices] CCL_NONE: in no part.
- */
-ccl_status_t ccl_i_time_partition(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts, uint32_t nparts,
-                                  const uint32_t *part_of, const uint32_t *device_part,
-                                  ccl_error_t *err);
+/* A partition of the GPUs. */
+typedef struct ccl_i_partition {
+    uint32_t nparts;
+    const uint32_t *part_of;     /* [nranks], < nparts */
+    const uint32_t *device_part; /* [ndevices] CCL_NONE: in no part. NULL: a part's border is where
+                                    the least can leave its GPUs */
+} ccl_i_partition_t;
+/** AllReduce: what the parts send each other. */
+ccl_status_t ccl_i_time_partition(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts,
+                                  const ccl_i_partition_t *of, ccl_error_t *err);
 
 /* Flows over time between two sets, and the cuts that limit them. */
 typedef struct ccl_i_time_flow ccl_i_time_flow_t;

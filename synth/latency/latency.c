@@ -32,17 +32,19 @@ enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 5, MOST_TRIED 
 enum { TOGETHER = 8 };
 /** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
+/** Of a share, where peers take them one after the other. */
+#define ROW_PARTS 8u
 /** Bytes of a chunk that are not worth being cut. */
 #define LEAST_CHUNK_BYTES 256.0
 
-/* All are about a tenth of a second's work on 32 GPUs. */
+/* All are about two tenths of a second's work on 16 GPUs. */
 static const struct {
     double most_transfers; /* of a candidate */
     double first;          /* of one of the first round, where that cuts no more than channels */
     double work;           /* transfers of all candidates, times protocols */
     uint32_t rounds;       /* in which the best is varied, as long as that gains... */
     double gain;           /* ... this part */
-} POLICY = {60000, 6000, 800000, 4, 0.003};
+} POLICY = {60000, 6000, 1200000, 4, 0.003};
 
 typedef struct family {
     const ccl_i_cluster_t *cluster;
@@ -181,6 +183,14 @@ static void add_shared(family_t *f, ccl_i_form_t form) {
         if (bytes / form.channels / form.parts < LEAST_CHUNK_BYTES ||
             ccl_i_form_transfers(&form, f->want) > POLICY.first)
             form.parts = 1;
+        if (bytes >= ROW_PARTS * LEAST_CHUNK_BYTES) {
+            ccl_i_form_t row = form;
+            row.row = true;
+            row.joined = false;
+            row.channels = row.across = 1;
+            row.parts = ROW_PARTS;
+            add_form(f, row);
+        }
         form.joined = true;
         add_form(f, form);
     }
@@ -304,22 +314,30 @@ static void add_channels(family_t *f, const ccl_i_form_t *best) {
     }
 }
 
-/*
- * A form's neighbours: with other channels, parts, joined or not, others' shares apart or not. Of
- * forms behind the best only the likeliest.
- */
-static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
-    uint32_t parts[] = {peers_in_turn(f, best), 4, 2, 1};
+/* With other parts: in turn, joined or not; in a row. Of forms behind the best the likeliest. */
+static void add_parts(family_t *f, const ccl_i_form_t *best, bool first) {
+    uint32_t turns[] = {peers_in_turn(f, best), 4, 2, 1};
+    uint32_t rows[] = {2 * best->parts, best->parts / 2};
     ccl_i_form_t form = *best;
-    add_channels(f, best);
-    for (uint32_t i = 0; i < 2 * CCL_ARRAY_LEN(parts); i++) {
+    for (uint32_t i = 0; best->row && i < CCL_ARRAY_LEN(rows); i++) {
+        form.parts = rows[i];
+        if (form.parts > 1)
+            add_form(f, form);
+    }
+    for (uint32_t i = 0; !best->row && i < 2 * CCL_ARRAY_LEN(turns); i++) {
         if (!first && i != 0 && i != 3) /* parts in turn, joined; four not joined */
             continue;
-        form.parts = parts[i / 2];
+        form.parts = turns[i / 2];
         form.joined = i % 2 == 0;
         add_form(f, form);
     }
-    form = *best;
+}
+
+/* A form's neighbours: with other channels and parts, others' shares apart or not. */
+static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
+    ccl_i_form_t form = *best;
+    add_channels(f, best);
+    add_parts(f, best, first);
     form.apart = !best->apart;
     bool shares = f->want->kind == CCL_ALLGATHER || f->want->kind == CCL_REDUCESCATTER;
     if (shares && best->ndigits > 1) {
@@ -362,7 +380,7 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
     if (form->apart)
         ccl_origin_add((*out)->origin, "others' shares apart");
     if (form->parts > 1)
-        ccl_origin_add((*out)->origin, "%u parts in turn", form->parts);
+        ccl_origin_add((*out)->origin, "%u parts in %s", form->parts, form->row ? "a row" : "turn");
     ccl_text_fini(&text);
     return CCL_OK;
 }

@@ -36,6 +36,7 @@ typedef struct ccl_i_form {
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between groups, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
+    bool row;                 /* all take a share's parts in the same order, not in turn */
     /* AllGather, ReduceScatter: what a GPU passes on for each of the others has channels of its
      * own.
      */

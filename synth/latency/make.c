@@ -84,7 +84,8 @@ static void move(maker_t *m, uint32_t from, uint32_t to, uint32_t phase, uint32_
  */
 static uint32_t turn_of(const maker_t *m, uint32_t d, uint32_t own, uint32_t value, bool copy) {
     uint32_t f = m->form->factor[d], after = (value + f - own) % f;
-    return f < 2 ? 0 : (after - 1 + (m->form->joined && copy ? 0 : m->part)) % (f - 1);
+    bool same = m->form->row || (m->form->joined && copy);
+    return f < 2 ? 0 : (after - 1 + (same ? 0 : m->part)) % (f - 1);
 }
 
 /*

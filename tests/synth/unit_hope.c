@@ -31,7 +31,7 @@ static const struct {
     uint64_t runs;
 } races[] = {
     {"greedy", TWO, 0x1p27, 5},         {"sketch", TWO, 0x1p27, 40},
-    {"latency", TWO, 0x1p24, 27},       {"nvlstree", "dgx-h100*2", 0x1p27, 5},
+    {"latency", TWO, 0x1p24, 54},       {"nvlstree", "dgx-h100*2", 0x1p27, 5},
     {"packing", "dgx-h100", 0x1p27, 6}, /* one protocol for a look at the whole */
 };
 

@@ -62,6 +62,8 @@ static const struct {
      "channels for what is passed on"},
     {"servers:3 gpus:6 nvswitch=200GB/s,1us nics:3x25GB/s,2us model=A100", NULL, CCL_ALLREDUCE,
      1024 KiB, 69, "LL128", "shares of 6 x 3 servers", "shares inside and across"},
+    {"dgx-a100*2", "nccl-a100", CCL_BROADCAST, 1024 KiB, 38.2, "LL128", "8 parts in a row",
+     "a part is on the next way while others follow"},
     {"dgx-h100", NULL, CCL_ALLTOALL, 64 KiB, 8.05, "LL", "8, 8 channels", "fewer channels"},
     {"ndv2", NULL, CCL_ALLGATHER, 256 KiB, 13.7, "LL", "10 channels; 2 parts", "not joined"},
     {"teccl-ndv2-2x8", NULL, CCL_ALLREDUCE, 256 KiB, 52, "LL128", "middle, 8 channels",
@@ -101,6 +103,8 @@ static const struct {
      5.67, "shares of 8, all of 2 sets"},
     {"servers:2 gpus:8 nvswitch=300GB/s,1us nics:8x25GB/s,3us", CCL_BROADCAST, 256 KiB, 6.93,
      "shares of 8, all of 2 sets"},
+    {"servers:2 gpus:8 nvswitch=300GB/s,1us nics:8x25GB/s,3us", CCL_ALLREDUCE, 1024 KiB, 11.1,
+     "shares of 8, all of 2 sets, 1 channel; 8 parts in a row"},
     {"servers:2 gpus:4 nvswitch=300GB/s,1us nics:4x25GB/s,3us + gpus:8 nvswitch=300GB/s,1us "
      "nics:4x25GB/s,3us",
      CCL_ALLREDUCE, 64 KiB, 6.65, "shares of 8, all of 3 sets, 15 channels; 14 between sets"},
@@ -240,7 +244,7 @@ static const struct {
     double size;
     uint64_t events;
 } gives_up[] = {{"dgx-h100*4", CCL_ALLREDUCE, 65536 KiB, 226000},
-                {"gb200-nvl72", CCL_REDUCE, 262144 KiB, 6314000},
+                {"gb200-nvl72", CCL_REDUCE, 262144 KiB, 8119000},
                 {"gb200-nvl72", CCL_ALLREDUCE, 65536 KiB, 1322000}};
 
 START_TEST(test_gives_up) {

@@ -82,10 +82,10 @@
             LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1") "," LINK(  \
                 "c", "d", "nvlink", "10", "1") "," LINK("d", "a", "nvlink", "10", "1"),            \
             "")
-#define GPUS7                                                                                      \
+#define GPUS6                                                                                      \
     GPU("a", "0")                                                                                  \
-    "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3") "," GPU("e", "4") "," GPU(               \
-        "f", "5") "," GPU("g", "6")
+    "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3") "," GPU("e", "4") "," GPU("f", "5")
+#define GPUS7 GPUS6 "," GPU("g", "6")
 #define ONE_NARROW                                                                                 \
     CLUSTER(GPUS7,                                                                                 \
             LINK("a", "b", "nvlink", "10", "3") "," LINK("a", "c", "nvlink", "90", "3") "," LINK(  \
@@ -127,6 +127,14 @@
             ",\"groups\":[{\"name\":\"g\",\"bandwidth\":\"12GB/s\",\"links\":[[\"a\",\"b\"],"      \
             "[\"a\",\"c\"]]}]")
 
+#define NEAR(a_, b_) LINK(a_, b_, "nvlink", "100", "1")
+#define FAR(gpu_) LINK(gpu_, "s", "net", "10", "2")
+#define THREE_PAIRS                                                                                \
+    CLUSTER(GPUS6 ",{\"id\":\"s\",\"kind\":\"switch\"}",                                           \
+            NEAR("a", "b") "," NEAR("c", "d") "," NEAR("e", "f") "," FAR("a") "," FAR("b") "," FAR( \
+                "c") "," FAR("d") "," FAR("e") "," FAR("f"),                                       \
+            "")
+
 static const struct {
     const char *text;
     ccl_collective_kind_t kind;
@@ -152,6 +160,8 @@ static const struct {
     {SERVERS, CCL_ALLTOALL, NULL, 200, 14, "200 KB leave a server by 20 GB/s"},
     {SERVERS, CCL_ALLREDUCE, NULL, 40, 7,
      "of an element two messages from 4 us on or a partial result from 5"},
+    {THREE_PAIRS, CCL_ALLREDUCE, NULL, 300, 24,
+     "four messages between pairs of no server, up to 4 us before the end"},
     {EMPTY_SERVER, CCL_ALLREDUCE, NULL, 40, 7, "a server whose GPUs failed is no part"},
     {SERVERS, CCL_ALLREDUCE, NULL, 0.1, 4.02, "two messages of 0.1 KB by a NIC"},
     {BEHIND, CCL_ALLREDUCE, NULL, 40, 7, "a sends an element twice, or once for both in time"},
