@@ -222,7 +222,7 @@ static ccl_status_t find_roots(ccl_i_composer_t *c, ccl_error_t *err) {
 
 static ccl_status_t init(ccl_i_composer_t *c, ccl_error_t *err) {
     uint32_t n = c->topo->nranks;
-    CCL_TRY(ccl_i_pods_find(c->topo, c->routes, &c->pods, err));
+    CCL_TRY(ccl_i_pods_find(c->topo, c->routes, false, &c->pods, err));
     if (2 * c->pods.nkinds > c->pods.npods)
         return ccl_fail(err, CCL_UNSUPPORTED, "pods differ: %u are of %u kinds", c->pods.npods,
                         c->pods.nkinds);

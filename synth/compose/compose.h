@@ -34,10 +34,11 @@ static inline uint32_t ccl_i_kind_pod(const ccl_i_pods_t *p, uint32_t kind, uint
  * Pods of a topology: its servers; without servers the sets of GPUs that hang together over faster
  * hops. Pods are of one kind if hops between their places are as fast, and their GPUs as fast
  * towards other pods.
+ * @param equal  such sets also where servers differ in size and they do not.
  * @retval CCL_UNSUPPORTED  there are none.
  */
-ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, ccl_i_pods_t *out,
-                             ccl_error_t *err);
+ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, bool equal,
+                             ccl_i_pods_t *out, ccl_error_t *err);
 void ccl_i_pods_fini(ccl_i_pods_t *pods);
 /**
  * The GPUs `ranks` (new ranks in that order) and whatever lies on routes between them.

@@ -269,13 +269,33 @@ static ccl_status_t compete(lanes_t *l, ccl_schedule_t **best, ccl_error_t *err)
     return status;
 }
 
+/* Over servers, or over equal sets where servers differ in size. */
+static ccl_status_t over_pods(lanes_t *l, bool equal, ccl_schedule_t **best, ccl_error_t *err) {
+    const ccl_i_asked_t *a = l->asked;
+    const uint32_t before = l->pods.npods;
+    ccl_error_t why = CCL_ERROR_INIT;
+    ccl_i_pods_fini(&l->pods);
+    ccl_status_t status = ccl_i_pods_find(a->topo, a->routes, equal, &l->pods, &why);
+    if (status == CCL_OK && l->pods.npods != before) {
+        status = place_heads(l, &why);
+        if (status == CCL_OK)
+            status = compete(l, best, &why);
+        free(l->heads);
+        l->heads = NULL;
+    }
+    if (status == CCL_UNSUPPORTED) /* no pods */
+        return CCL_OK;
+    if (status != CCL_OK && err)
+        *err = why;
+    return status;
+}
+
 ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t **schedule,
                                    ccl_error_t *err) {
     const ccl_collective_kind_t kind = asked->want->kind;
     ccl_synth_options_t options = *asked->options;
     ccl_i_asked_t sized = *asked;
     lanes_t l = {.asked = &sized, .reduce = kind == CCL_REDUCE, .best_s = INFINITY};
-    ccl_error_t why = CCL_ERROR_INIT;
     if ((kind != CCL_BROADCAST && kind != CCL_REDUCE) || options.part || options.chunks)
         return CCL_OK;
     if (options.size_bytes <= 0)
@@ -287,17 +307,10 @@ ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t **
        makes a dozen runs. */
     if (asked->topo->nranks <= MOST_OWN_RANKS)
         l.way = ccl_way_choose(ccl_i_synth_greedy.way, (ccl_way_t){0}, 0);
-    ccl_status_t status = ccl_i_pods_find(asked->topo, asked->routes, &l.pods, &why);
-    if (status == CCL_OK)
-        status = place_heads(&l, &why);
-    if (status == CCL_OK)
-        status = compete(&l, schedule, &why);
+    ccl_status_t status = CCL_OK;
+    for (int equal = 0; equal < 2 && status == CCL_OK; equal++)
+        status = over_pods(&l, equal, schedule, err);
     ccl_i_pods_fini(&l.pods);
-    free(l.heads);
     free(l.moves);
-    if (status == CCL_UNSUPPORTED) /* no pods */
-        return CCL_OK;
-    if (status != CCL_OK && err)
-        *err = why;
     return status;
 }

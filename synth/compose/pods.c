@@ -140,9 +140,9 @@ static uint32_t label_family(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t size
     return family;
 }
 
-/* The largest family of equal sets that share out all GPUs (of DGX-1 their quads), else one of any
-   sets; 0 when there is none. */
-static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t *label) {
+/* The largest family of equal sets that share out all GPUs (of DGX-1 their quads), else, unless
+   they have to be equal, one of any sets; 0 when there is none. */
+static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, bool equal, uint32_t *label) {
     uint32_t best = 0, covered;
     for (uint32_t s = 0; s < cuts->nsets; s++) {
         uint32_t size = cuts->first[s + 1] - cuts->first[s];
@@ -151,12 +151,14 @@ static uint32_t label_by_sets(const ccl_i_cuts_t *cuts, uint32_t n, uint32_t *la
             best = covered == n ? size : best;
         }
     }
+    if (best == 0 && equal)
+        return 0;
     uint32_t family = label_family(cuts, n, best, label, &covered);
     return covered == n ? family : 0;
 }
 
-static ccl_status_t find_sets(const ccl_i_exchange_t *x, uint32_t *label, uint32_t *nlabels_out,
-                              ccl_error_t *err) {
+static ccl_status_t find_sets(const ccl_i_exchange_t *x, bool equal, uint32_t *label,
+                              uint32_t *nlabels_out, ccl_error_t *err) {
     uint32_t n = x->nranks;
     uint32_t *owner = calloc(n, sizeof *owner);
     double *bytes = calloc(n, sizeof *bytes);
@@ -168,7 +170,7 @@ static ccl_status_t find_sets(const ccl_i_exchange_t *x, uint32_t *label, uint32
     if (status == CCL_OK)
         status = ccl_i_cuts_init(&cuts, &what, err);
     if (status == CCL_OK) {
-        *nlabels_out = label_by_sets(&cuts, n, label);
+        *nlabels_out = label_by_sets(&cuts, n, equal, label);
         ccl_i_cuts_fini(&cuts);
     }
     free(owner);
@@ -176,8 +178,8 @@ static ccl_status_t find_sets(const ccl_i_exchange_t *x, uint32_t *label, uint32
     return status;
 }
 
-ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, ccl_i_pods_t *out,
-                             ccl_error_t *err) {
+ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, bool equal,
+                             ccl_i_pods_t *out, ccl_error_t *err) {
     ccl_i_cluster_t cluster;
     ccl_i_exchange_t x;
     uint32_t n = topo->nranks, nlabels = 0;
@@ -192,11 +194,14 @@ ccl_status_t ccl_i_pods_find(const ccl_topology_t *topo, ccl_routes_t *routes, c
         status = ccl_fail_nomem(err);
         goto fini;
     }
-    if (cluster.nservers > 1) {
+    bool uneven = false;
+    for (uint32_t s = 0; s < cluster.nservers; s++)
+        uneven = uneven || cluster.first[s + 1] - cluster.first[s] != cluster.first[1];
+    if (cluster.nservers == 1 || (uneven && equal))
+        CCL_TRY_GOTO(find_sets(&x, uneven, label, &nlabels, err), status, fini);
+    if (cluster.nservers > 1 && nlabels == 0) {
         nlabels = cluster.nservers;
         memcpy(label, cluster.server, n * sizeof *label);
-    } else {
-        CCL_TRY_GOTO(find_sets(&x, label, &nlabels, err), status, fini);
     }
     if (nlabels < 2 || nlabels == n) {
         status = ccl_fail(err, CCL_UNSUPPORTED, "the cluster has no pods");

@@ -39,7 +39,7 @@ ccl_status_t ccl_i_grid_sets(const ccl_i_cluster_t *cluster, ccl_routes_t *route
                              ccl_arena_t *arena, ccl_i_grid_t *out, ccl_error_t *err) {
     const uint32_t n = cluster->nranks;
     ccl_i_pods_t pods;
-    CCL_TRY(ccl_i_pods_find(cluster->topo, routes, &pods, err));
+    CCL_TRY(ccl_i_pods_find(cluster->topo, routes, false, &pods, err));
     ccl_status_t status = alloc(arena, pods.npods, n, out, err);
     if (status == CCL_OK) {
         memcpy(out->first, pods.first, (pods.npods + (size_t)1) * sizeof *out->first);

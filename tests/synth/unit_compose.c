@@ -45,7 +45,7 @@ START_TEST(test_pods) {
     ccl_i_pods_t pods;
     ccl_topology_t *part = NULL;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_int_eq(ccl_i_pods_find(topo, routes, &pods, &err), CCL_OK);
+    ck_assert_int_eq(ccl_i_pods_find(topo, routes, false, &pods, &err), CCL_OK);
     ck_assert_uint_eq(pods.npods, 8);
     ck_assert(pods.nkinds == 1 && pods.most == 4);
     for (uint32_t r = 0; r < 32; r++)
@@ -82,7 +82,7 @@ START_TEST(test_kinds) {
     ccl_routes_t *routes = ccl_routes_create(topo);
     ccl_i_pods_t pods;
     ccl_error_t err = CCL_ERROR_INIT;
-    ck_assert_msg(ccl_i_pods_find(topo, routes, &pods, &err) == CCL_OK, "%s", err.text);
+    ck_assert_msg(ccl_i_pods_find(topo, routes, false, &pods, &err) == CCL_OK, "%s", err.text);
     ck_assert(pods.npods == 9 && pods.nkinds == 2 && pods.most == 4);
     for (uint32_t k = 0; k < 2; k++) {
         ck_assert_uint_eq(ccl_i_kind_size(&pods, k), k ? 3 : 6);
@@ -100,30 +100,31 @@ START_TEST(test_kinds) {
 }
 END_TEST
 
-/* Where no server is named fast hops tell pods: of one size if there are such. */
+/* Where no server is named fast hops show pods: of one size if there are such. These are also taken
+   for servers that differ in size, if asked for. */
 static const struct {
     const char *spec;
-    uint32_t npods[2], most[2]; /* with and without servers */
+    uint32_t npods[2], most[2]; /* servers; sets, or servers where sets differ too */
 } sets[] = {{"heteccl-h20-4x2+8", {3, 3}, {8, 8}}, {"heteccl-v100-4+8", {2, 3}, {8, 4}}};
 
 START_TEST(test_sets) {
     ccl_topology_t *topo = topology(sets[_i].spec);
     ccl_device_t *nameless = NULL;
-    ccl_i_pods_t pods[2];
-    for (int k = 0; k < 2; k++) {
-        if (k)
+    ccl_i_pods_t pods[3];
+    for (int k = 0; k < 3; k++) {
+        if (k == 2)
             nameless = forget_servers(topo);
         ccl_routes_t *routes = ccl_routes_create(topo);
-        MUST(ccl_i_pods_find(topo, routes, &pods[k], e));
-        ck_assert_uint_eq(pods[k].npods, sets[_i].npods[k]);
-        ck_assert_uint_eq(pods[k].most, sets[_i].most[k]);
+        MUST(ccl_i_pods_find(topo, routes, k == 1, &pods[k], e));
+        ck_assert_uint_eq(pods[k].npods, sets[_i].npods[k > 0]);
+        ck_assert_uint_eq(pods[k].most, sets[_i].most[k > 0]);
         ccl_routes_destroy(routes);
     }
     for (uint32_t a = 0; a < topo->nranks; a++)
         for (uint32_t b = 0; b < topo->nranks; b++)
-            ck_assert(pods[1].pod[a] != pods[1].pod[b] || pods[0].pod[a] == pods[0].pod[b]);
-    ccl_i_pods_fini(&pods[0]);
-    ccl_i_pods_fini(&pods[1]);
+            ck_assert(pods[2].pod[a] != pods[2].pod[b] || pods[0].pod[a] == pods[0].pod[b]);
+    for (int k = 0; k < 3; k++)
+        ccl_i_pods_fini(&pods[k]);
     free(nameless);
     ccl_topology_destroy(topo);
 }

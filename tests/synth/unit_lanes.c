@@ -15,6 +15,10 @@ static const pass_row_t rows[] = {
     {"lanes of a composition", "greedy", MANY, NULL, CCL_REDUCE, 1 << 20, 35},
     {"lanes of pods that are no composition", "greedy", "heteccl-h20-4+8", NULL, CCL_REDUCE,
      1 << 26, 590}, /* 729 us */
+    {"lanes of quads, where servers differ in size", "greedy", "v100-x8*2+v100-x4*1", NULL,
+     CCL_BROADCAST, 24 << 20, 900}, /* 997 us */
+    {"lanes of servers beside quads", "greedy", "v100-x4*3+v100-x8*2", NULL, CCL_BROADCAST, 102400,
+     51.5}, /* quads alone 53.1 us */
     /* There are none: GPUs at a dead rail reach each other by GPUs at others. */
     {"none", "greedy", SIX, "fail:nic:0", CCL_BROADCAST, 1 << 20, 100},
 };
