@@ -307,9 +307,9 @@ ccl_status_t ccl_i_lanes_if_faster(const ccl_i_asked_t *asked, ccl_schedule_t **
        makes a dozen runs. */
     if (asked->topo->nranks <= MOST_OWN_RANKS)
         l.way = ccl_way_choose(ccl_i_synth_greedy.way, (ccl_way_t){0}, 0);
-    ccl_status_t status = CCL_OK;
-    for (int equal = 0; equal < 2 && status == CCL_OK; equal++)
-        status = over_pods(&l, equal, schedule, err);
+    ccl_status_t status = over_pods(&l, false, schedule, err);
+    if (status == CCL_OK && l.n < l.pods.most)
+        status = over_pods(&l, true, schedule, err);
     ccl_i_pods_fini(&l.pods);
     free(l.moves);
     return status;
