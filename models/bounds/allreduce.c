@@ -563,7 +563,7 @@ end:
     return status;
 }
 
-ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
+ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c, bool trees,
                                    ccl_bandwidth_bound_t *out, ccl_error_t *err) {
     sets_t s = {.c = c, .n = c->topo->nranks};
     ccl_automorphisms_t symmetry;
@@ -583,8 +583,8 @@ ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c
         have = true;
     }
     CCL_TRY_GOTO(valid_bound(ctx, &s, have ? &symmetry : NULL, out, err), status, end);
-    CCL_TRY_GOTO(ccl_i_bound_trees(ctx, c, have ? &symmetry : NULL, &out->trees_Bps, err), status,
-                 end);
+    if (trees)
+        status = ccl_i_bound_trees(ctx, c, have ? &symmetry : NULL, &out->trees_Bps, err);
     out->tight = c->exact && c->nleft_groups == 0 && ccl_i_capacity_balanced(c) &&
                  out->trees_Bps >= out->Bps * (1 - 1e-6);
 end:

@@ -401,7 +401,7 @@ ccl_status_t ccl_model_bandwidth_bound(const ccl_ctx_t *ctx, const ccl_topology_
     if (demand->shape == CCL_BOUND_PAIRS)
         status = ccl_i_bound_pairs(ctx, c, demand, out, err);
     else if (demand->shape == CCL_BOUND_ALLREDUCE)
-        status = ccl_i_bound_allreduce(ctx, c, out, err);
+        status = ccl_i_bound_allreduce(ctx, c, true, out, err);
     else
         status = by_cut(ctx, c, demand, out, err);
     ccl_capacity_destroy(c);

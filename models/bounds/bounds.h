@@ -69,7 +69,9 @@ double ccl_i_bound_receive_s(const ccl_topology_t *topo, const char *proto);
 ccl_status_t ccl_i_bound_pairs(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
                                const ccl_bound_demand_t *demand, ccl_bandwidth_bound_t *out,
                                ccl_error_t *err);
-ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c,
+/** @param trees  what plain trees reach, too, which takes longest. @param out  empty, Bps INFINITY.
+ */
+ccl_status_t ccl_i_bound_allreduce(const ccl_ctx_t *ctx, const ccl_capacity_t *c, bool trees,
                                    ccl_bandwidth_bound_t *out, ccl_error_t *err);
 /**
  * AllReduce where switches multicast (leave) or reduce (enter), if that is a tighter bound.

@@ -223,56 +223,82 @@ static ccl_status_t borders(job_t *job, const ccl_cut_level_t *level, size_t at,
     return CCL_OK;
 }
 
-/* The borders of parts, and what an AllReduce's parts send each other. */
+/* The borders of the levels' parts. */
 static ccl_status_t levels(job_t *job, bool joins, ccl_error_t *err) {
     const ccl_capacity_t *c = job->net->c;
-    const ccl_topology_t *topo = c->topo;
     ccl_cut_levels_t all;
     bool *late = calloc(c->nvertices + (size_t)1, sizeof *late);
     if (!late)
         return ccl_fail_nomem(err);
-    ccl_status_t status = ccl_cut_levels_init(&all, topo, err);
+    ccl_status_t status = ccl_cut_levels_init(&all, c->topo, err);
     if (status != CCL_OK) {
         free(late);
         return status;
     }
     size_t at = 0;
     for (uint32_t l = 0; l < all.nlevels && status == CCL_OK; l++) {
-        const ccl_cut_level_t *level = &all.levels[l];
-        bool whole = true, inside = true;
-        for (uint32_t r = 0; r < topo->nranks; r++)
-            whole = whole && level->part_of[r] != CCL_NONE;
-        for (uint32_t v = 0; v < topo->ndevices; v++)
-            inside = inside && (level->device_part[v] != CCL_NONE ||
-                                !(topo->devices[v].multicast || topo->devices[v].reduce));
         if (l > 0)
-            status = borders(job, level, at, joins, late, err);
-        at += level->nparts;
-        const ccl_i_partition_t of = {level->nparts, level->part_of, level->device_part};
-        if (joins && whole && inside && level->nparts > 1 && status == CCL_OK)
-            status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
+            status = borders(job, &all.levels[l], at, joins, late, err);
+        at += all.levels[l].nparts;
     }
     ccl_cut_levels_fini(&all);
     free(late);
     return status;
 }
 
-/* What the parts of the tightest partition send each other, where an AllReduce's bandwidth has one
- * and no switch multicasts or reduces. */
-static ccl_status_t tightest(job_t *job, ccl_error_t *err) {
-    const ccl_bandwidth_bound_t *flows = job->demand->flows;
+/* What the parts of the tightest partition send each other, where no switch multicasts or
+ * reduces. */
+static ccl_status_t tightest(job_t *job, ccl_i_partition_t of, ccl_error_t *err) {
     const ccl_topology_t *topo = job->net->c->topo;
-    if (!flows || flows->proof != CCL_BOUND_PARTITION || job->net->able)
+    const ccl_bandwidth_bound_t *flows = job->demand->flows;
+    ccl_bandwidth_bound_t own = {.Bps = INFINITY};
+    const bool all = of.root == CCL_NONE;
+    if (job->net->able || (all && !flows) || (!all && topo->nservers > 1))
         return CCL_OK;
+    ccl_arena_init(&own.arena);
     uint32_t *part_of = malloc(topo->nranks * sizeof *part_of);
-    if (!part_of)
-        return ccl_fail_nomem(err);
-    for (uint32_t r = 0; r < topo->nranks; r++)
-        part_of[r] = flows->part[topo->rank_device[r]];
-    const ccl_i_partition_t of = {flows->nparts, part_of, NULL};
-    ccl_status_t status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
+    ccl_status_t status = part_of ? CCL_OK : ccl_fail_nomem(err);
+    if (status == CCL_OK && !all)
+        status = ccl_i_bound_allreduce(job->ctx, job->net->c, false, &own, err);
+    flows = all ? flows : &own;
+    if (status == CCL_OK && flows->proof == CCL_BOUND_PARTITION) {
+        for (uint32_t r = 0; r < topo->nranks; r++)
+            part_of[r] = flows->part[topo->rank_device[r]];
+        of.nparts = flows->nparts;
+        of.part_of = part_of;
+        status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
+    }
     free(part_of);
+    ccl_bandwidth_bound_fini(&own);
     return status;
+}
+
+/* What parts of an AllReduce, or of a root's Broadcast or Reduce, send each other: GPUs, servers,
+ * servers behind the same switches, those of the tightest partition. */
+static ccl_status_t partitions(job_t *job, uint32_t root, ccl_error_t *err) {
+    const ccl_topology_t *topo = job->net->c->topo;
+    ccl_i_partition_t of = {.root = root, .reversed = job->demand->reversed};
+    ccl_cut_levels_t all;
+    ccl_status_t status = ccl_cut_levels_init(&all, topo, err);
+    if (status != CCL_OK)
+        return status;
+    for (uint32_t l = 0; l < all.nlevels && status == CCL_OK; l++) {
+        const ccl_cut_level_t *level = &all.levels[l];
+        bool whole = level->nparts > 1, inside = true;
+        for (uint32_t r = 0; r < topo->nranks; r++)
+            whole = whole && level->part_of[r] != CCL_NONE;
+        for (uint32_t v = 0; v < topo->ndevices; v++)
+            inside = inside && (level->device_part[v] != CCL_NONE ||
+                                !(topo->devices[v].multicast || topo->devices[v].reduce));
+        of.nparts = level->nparts;
+        of.part_of = level->part_of;
+        of.device_part = level->device_part;
+        if (whole && inside)
+            status = ccl_i_time_partition(job->ctx, job->cuts, &of, err);
+    }
+    ccl_cut_levels_fini(&all);
+    of.device_part = NULL;
+    return status == CCL_OK ? tightest(job, of, err) : status;
 }
 
 /* A flow program's lengths: bytes times distance over what links can carry times their length, each
@@ -348,8 +374,10 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
         return around_root(job, err);
     for (uint32_t r = 0; r < n; r++)
         job->group[r] = r;
-    if (demand->shape == CCL_BOUND_SPREAD && rooted(demand, n) != CCL_NONE)
+    if (demand->shape == CCL_BOUND_SPREAD && rooted(demand, n) != CCL_NONE) {
         CCL_TRY(around(job, rooted(demand, n), demand->reversed, true, err));
+        CCL_TRY(partitions(job, rooted(demand, n), err));
+    }
     if (demand->shape == CCL_BOUND_SPREAD)
         return all_around(job, !demand->reversed, demand->reversed, false, err);
     if (demand->shape == CCL_BOUND_PAIRS || demand->shape == CCL_BOUND_ENDS) {
@@ -375,7 +403,7 @@ static ccl_status_t shape(job_t *job, ccl_error_t *err) {
         CCL_TRY(all_around(job, true, true, true, err));
     }
     CCL_TRY(levels(job, true, err));
-    CCL_TRY(tightest(job, err));
+    CCL_TRY(partitions(job, CCL_NONE, err));
     return lengths(job, err);
 }
 

@@ -98,9 +98,11 @@ typedef struct ccl_i_partition {
     uint32_t nparts;
     const uint32_t *part_of;     /* [nranks], < nparts */
     const uint32_t *device_part; /* [ndevices] CCL_NONE: in no part. NULL: a part's border is where
-                                    the least can leave its GPUs */
+                                    the least can leave (enter, reversed) its GPUs */
+    uint32_t root;               /* of a Broadcast, reversed of a Reduce; CCL_NONE: AllReduce */
+    bool reversed;
 } ccl_i_partition_t;
-/** AllReduce: what the parts send each other. */
+/** What the parts of an AllReduce, Broadcast or Reduce send each other. */
 ccl_status_t ccl_i_time_partition(const ccl_ctx_t *ctx, ccl_i_time_cuts_t *cuts,
                                   const ccl_i_partition_t *of, ccl_error_t *err);
 

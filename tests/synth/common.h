@@ -19,17 +19,6 @@ static inline ccl_collective_t *collective(ccl_collective_kind_t kind, uint32_t 
     return coll;
 }
 
-/** Takes the names of servers away. @return free() it before the topology goes */
-static inline ccl_device_t *forget_servers(ccl_topology_t *topo) {
-    ccl_device_t *nameless = malloc(topo->ndevices * sizeof *nameless);
-    ck_assert_ptr_nonnull(nameless);
-    memcpy(nameless, topo->devices, topo->ndevices * sizeof *nameless);
-    for (uint32_t d = 0; d < topo->ndevices; d++)
-        nameless[d].server = CCL_NONE;
-    topo->devices = nameless;
-    return nameless;
-}
-
 static char solved_dir[] = "/tmp/ccllab-solved-XXXXXX";
 
 static inline void solved_remove(void) {

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/base/main.h"
@@ -28,6 +29,18 @@ static inline ccl_topology_t *topology(const char *spec) {
     ck_assert_msg(status == CCL_OK, "%s: %s:%d:%d: %s", spec, err.where, err.line, err.column,
                   err.text);
     return topo;
+}
+
+/* Takes the names of servers away. The result is to be freed before the topology is destroyed. */
+static inline ccl_device_t *forget_servers(ccl_topology_t *topo) {
+    ccl_device_t *nameless = malloc(topo->ndevices * sizeof *nameless);
+    ck_assert_ptr_nonnull(nameless);
+    memcpy(nameless, topo->devices, topo->ndevices * sizeof *nameless);
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        nameless[d].server = CCL_NONE;
+    topo->devices = nameless;
+    topo->nservers = 0;
+    return nameless;
 }
 
 /* With a profile's constants; NULL: those of its GPUs' own profile in the library. */

@@ -212,6 +212,31 @@ START_TEST(closed_forms) {
 }
 END_TEST
 
+/* A Broadcast's message enters five servers: by 20 GB/s of the root's until 1 us before the end, by
+   100 GB/s of the others from 1 us on. A Reduce is the reverse. */
+START_TEST(roots_send_to_parts) {
+    static const char spec[] = "servers:6 gpus:2 nvswitch=1000GB/s,0us nics:2x10GB/s,1us";
+    static const ccl_collective_kind_t kinds[] = {CCL_BROADCAST, CCL_REDUCE};
+    ccl_topology_t *topo = topology(spec);
+    ccl_device_t *nameless = NULL;
+    for (size_t i = 0; i < 2 * CCL_ARRAY_LEN(kinds); i++) {
+        ccl_collective_t *coll = NULL;
+        ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+        ccl_bound_t bound;
+        if (i == CCL_ARRAY_LEN(kinds)) /* the parts are found by bandwidth */
+            nameless = forget_servers(topo);
+        options.size_bytes = 40e3;
+        MUST(ccl_collective_create(kinds[i % 2], topo->nranks, 1, 3, &coll, e));
+        MUST(ccl_bound(NULL, topo, coll, &options, &bound, e));
+        ck_assert_msg(fabs(bound.time_s * 1e6 - 3.5) < 1e-6, "%zu: %.9g us", i, bound.time_s * 1e6);
+        ccl_bound_fini(&bound);
+        ccl_collective_destroy(coll);
+    }
+    free(nameless);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 /* What several GPUs of a server want, or sum, crosses its border once: 200 KB by 20 GB/s, of use
    from 0 us to 4 us before the end. */
 START_TEST(shared_and_reduced_chunks_cross_borders_in_time) {
@@ -247,6 +272,7 @@ int main(void) {
     Suite *suite = suite_create("bounds over time");
     TCase *tc = tcase_create("closed forms");
     tcase_add_test(tc, closed_forms);
+    tcase_add_test(tc, roots_send_to_parts);
     tcase_add_test(tc, shared_and_reduced_chunks_cross_borders_in_time);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
