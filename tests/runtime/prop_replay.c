@@ -82,11 +82,11 @@ static void replay(random_case_t *c, seen_t *seen) {
     ccl_run_result_destroy(r);
 }
 
-static bool enough(const seen_t *seen) {
+static bool enough(const seen_t *seen, uint32_t done) {
     uint32_t rarest = seen->prims[0];
     for (uint32_t i = 1; i < CCL_ARRAY_LEN(seen->prims); i++)
         rarest = seen->prims[i] < rarest ? seen->prims[i] : rarest;
-    return rarest > OFTEN;
+    return rarest > OFTEN && seen->ragged > done / 70;
 }
 
 START_TEST(test_replay) {
@@ -96,7 +96,7 @@ START_TEST(test_replay) {
     uint32_t done = 0, programs = nightly() ? PROGRAMS : DAILY_PROGRAMS;
     ccl_rng_init(&rng, 20261120);
     random_world_init(&world);
-    for (uint32_t tries = 0; done < programs || !enough(&seen); tries++) {
+    for (uint32_t tries = 0; done < programs || !enough(&seen, done); tries++) {
         random_case_t c = {0};
         ck_assert_uint_lt(tries, 4 * PROGRAMS);
         if (!random_case(&rng, &world, &c))
