@@ -51,6 +51,40 @@ ccl_status_t ccl_i_grid_sets(const ccl_i_cluster_t *cluster, ccl_routes_t *route
     return status;
 }
 
+/* Do all groups' GPUs at a lane reach each other? */
+static bool is_alive(const ccl_i_cluster_t *c, const ccl_i_grid_t *g, uint32_t lane) {
+    bool reach = true;
+    for (uint32_t a = 0; a < g->ngroups && reach; a++)
+        for (uint32_t b = 0; b < g->ngroups && reach; b++)
+            reach = a == b || ccl_i_cluster_reaches(c, g->ranks[g->first[a] + lane],
+                                                    g->ranks[g->first[b] + lane]);
+    return reach;
+}
+
+ccl_status_t ccl_i_grid_alive(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
+                              const ccl_i_grid_t *from, ccl_i_grid_t *out, uint32_t *alive,
+                              ccl_error_t *err) {
+    uint32_t next = 0;
+    CCL_TRY(alloc(arena, from->ngroups, cluster->nranks, out, err));
+    *alive = 0;
+    memcpy(out->first, from->first, (from->ngroups + (size_t)1) * sizeof *out->first);
+    for (int dead = 0; dead < 2 && from->even; dead++) {
+        for (uint32_t lane = 0; lane < from->inner; lane++) {
+            if (is_alive(cluster, from, lane) == dead)
+                continue;
+            *alive += !dead;
+            for (uint32_t g = 0; g < from->ngroups; g++)
+                out->ranks[out->first[g] + next] = from->ranks[from->first[g] + lane];
+            next++;
+        }
+    }
+    if (*alive == 0 || *alive == from->inner)
+        return ccl_fail(err, CCL_UNSUPPORTED, "all lanes are alive, or none");
+    out->sets = from->sets;
+    number(out);
+    return CCL_OK;
+}
+
 ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,
                               ccl_error_t *err) {
     CCL_TRY(alloc(arena, 1, cluster->nranks, out, err));

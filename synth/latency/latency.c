@@ -124,16 +124,14 @@ static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes
     return most < 1 ? 1 : (uint32_t)most;
 }
 
+static bool is_whole(const family_t *f) {
+    ccl_collective_kind_t kind = f->want->kind;
+    return kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
+}
+
 /* Bytes of a share. */
 static double share_bytes(const family_t *f, const ccl_i_form_t *form) {
-    double shares = f->want->nranks;
-    if (f->want->kind == CCL_ALLREDUCE || f->want->kind == CCL_BROADCAST ||
-        f->want->kind == CCL_REDUCE) {
-        shares = 1;
-        for (uint32_t d = 0; d < form->shared; d++)
-            shares *= form->factor[d];
-    }
-    return f->size_bytes / shares;
+    return f->size_bytes / (is_whole(f) ? ccl_i_form_shares(form) : f->want->nranks);
 }
 
 /* Peers that send to one GPU at once, whose parts come in turn. */
@@ -171,10 +169,8 @@ static void add_form(family_t *f, ccl_i_form_t form) {
 
 /* Every number of shared digits, with as many channels as there is room for. */
 static void add_shared(family_t *f, ccl_i_form_t form) {
-    ccl_collective_kind_t kind = f->want->kind;
-    bool whole = kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
-    uint32_t n = whole ? form.ndigits + 1 : 1;
-    for (uint32_t i = 0; i < n; i++) {
+    uint32_t n = is_whole(f) ? form.ndigits + 1 : 1;
+    for (uint32_t i = form.owners > 0; i < n; i++) {
         form.shared = i;
         double bytes = share_bytes(f, &form);
         form.channels = most_channels(f, form, bytes);
@@ -196,8 +192,8 @@ static void add_shared(family_t *f, ccl_i_form_t form) {
     }
 }
 
-static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inner,
-                     uint32_t ninner) {
+static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inner, uint32_t ninner,
+                     uint32_t owners) {
     factors_t outer[MOST_LISTS];
     uint32_t nouter = ways_to_factor(grid->ngroups, outer);
     for (uint32_t i = 0; i < ninner; i++) {
@@ -205,6 +201,7 @@ static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inn
             ccl_i_form_t form;
             memset(&form, 0, sizeof form); /* padding too: forms are compared as bytes */
             form.grid = grid;
+            form.owners = owners;
             add_factors(&form, &inner[i], 1);
             add_factors(&form, &outer[k], grid->inner);
             add_shared(f, form);
@@ -231,7 +228,7 @@ static ccl_status_t add_wired(family_t *f, const ccl_i_grid_t *servers, ccl_erro
         ccl_status_t status = ccl_i_grid_wired(f->cluster, &f->arena, servers, ways[i].factor,
                                                ways[i].n, &f->grids[f->ngrids], &why);
         if (status == CCL_OK)
-            add_grid(f, &f->grids[f->ngrids++], &ways[i], 1);
+            add_grid(f, &f->grids[f->ngrids++], &ways[i], 1, 0);
         else if (status != CCL_UNSUPPORTED) {
             if (err)
                 *err = why;
@@ -251,14 +248,29 @@ static void add_shortest(family_t *f) {
         add_form(f, form);
 }
 
+/* Where some lanes have no way to each other: shares of the others. */
+static ccl_status_t add_alive(family_t *f, const ccl_i_grid_t *groups, const factors_t *inner,
+                              ccl_error_t *err) {
+    ccl_i_grid_t *grid = &f->grids[f->ngrids];
+    ccl_error_t why = CCL_ERROR_INIT;
+    uint32_t alive;
+    ccl_status_t status = ccl_i_grid_alive(f->cluster, &f->arena, groups, grid, &alive, &why);
+    if (status == CCL_OK) {
+        f->ngrids++;
+        add_grid(f, grid, inner, 1, alive);
+    } else if (status != CCL_UNSUPPORTED && err)
+        *err = why;
+    return status == CCL_UNSUPPORTED ? CCL_OK : status;
+}
+
 /* Groups of GPUs; where not all of a group reach each other, grids of wires. */
 static ccl_status_t add_groups(family_t *f, const ccl_i_grid_t *groups, ccl_error_t *err) {
     factors_t ways[MOST_LISTS];
     if (!groups_are_full(f->cluster, groups))
         return add_wired(f, groups, err);
     uint32_t nways = ways_to_factor(groups->inner, ways);
-    add_grid(f, groups, ways, groups->even ? nways : 1);
-    return CCL_OK;
+    add_grid(f, groups, ways, groups->even ? nways : 1, 0);
+    return f->cluster->full || !is_whole(f) ? CCL_OK : add_alive(f, groups, ways, err);
 }
 
 /* Where no servers are named: sets, where there are such. */
@@ -293,7 +305,7 @@ static ccl_status_t add_grids(family_t *f, ccl_routes_t *routes, ccl_error_t *er
         ccl_i_grid_t *whole = &f->grids[f->ngrids++];
         CCL_TRY(ccl_i_grid_whole(c, &f->arena, whole, err));
         uint32_t nways = ways_to_factor(c->nranks, ways);
-        add_grid(f, whole, ways, servers->even ? 1 : nways);
+        add_grid(f, whole, ways, servers->even ? 1 : nways, 0);
     }
     return CCL_OK;
 }

@@ -33,6 +33,7 @@ typedef struct ccl_i_form {
     /* AllReduce, Broadcast, Reduce: the first of them in which each GPU has a share of its own; in
        the others all have the whole of it. */
     uint32_t shared;
+    uint32_t owners; /* first places of the first digit that own shares; 0: all */
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between groups, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
@@ -44,6 +45,8 @@ typedef struct ccl_i_form {
     bool planned; /* chunks go as a plan of `parts` says (meet.h) */
 } ccl_i_form_t;
 
+/** Shares of what all have, each with an owner. */
+uint32_t ccl_i_form_shares(const ccl_i_form_t *form);
 /** Thread blocks that the busiest GPU needs. */
 uint32_t ccl_i_form_blocks(const ccl_i_form_t *form, ccl_collective_kind_t kind);
 /** Transfers, about. */
@@ -79,6 +82,15 @@ ccl_status_t ccl_i_grid_sets(const ccl_i_cluster_t *cluster, ccl_routes_t *route
                              ccl_arena_t *arena, ccl_i_grid_t *out, ccl_error_t *err);
 /** All GPUs as one group, in the servers' order. */
 ccl_status_t ccl_i_grid_whole(const ccl_i_cluster_t *cluster, ccl_arena_t *arena, ccl_i_grid_t *out,
+                              ccl_error_t *err);
+/**
+ * Where some lanes of groups of one size have no way to each other (a dead NIC): those that have
+ * first.
+ * @param alive  how many these are.
+ * @retval CCL_UNSUPPORTED  all are, or none.
+ */
+ccl_status_t ccl_i_grid_alive(const ccl_i_cluster_t *cluster, ccl_arena_t *arena,
+                              const ccl_i_grid_t *from, ccl_i_grid_t *out, uint32_t *alive,
                               ccl_error_t *err);
 /**
  * The GPUs of every group in an order in which those that differ in one digit reach each other.

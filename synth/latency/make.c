@@ -204,19 +204,23 @@ static void to_peer(maker_t *m, uint32_t from, uint32_t to) {
     }
 }
 
-/* Owners of shares of what all have: places without the digits in which all have the same. */
-static uint32_t nowners(const ccl_i_form_t *f) {
+static uint32_t owners_of(const ccl_i_form_t *f, uint32_t d) {
+    return d == 0 && f->owners > 0 ? f->owners : f->factor[d];
+}
+
+/* Their owners: places without the digits in which all have the same. */
+uint32_t ccl_i_form_shares(const ccl_i_form_t *f) {
     uint32_t n = 1;
     for (uint32_t d = 0; d < f->shared; d++)
-        n *= f->factor[d];
+        n *= owners_of(f, d);
     return n;
 }
 
 static uint32_t owner_place(const ccl_i_form_t *f, uint32_t index) {
     uint32_t place = 0;
     for (uint32_t d = 0; d < f->shared; d++) {
-        place += index % f->factor[d] * f->stride[d];
-        index /= f->factor[d];
+        place += index % owners_of(f, d) * f->stride[d];
+        index /= owners_of(f, d);
     }
     return place;
 }
@@ -274,7 +278,7 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
                              const ccl_i_form_t *form, ccl_schedule_t **out, ccl_error_t *err) {
     bool whole =
         want->kind == CCL_ALLREDUCE || want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE;
-    uint32_t each = form->channels * form->parts, shares = whole ? nowners(form) : 1;
+    uint32_t each = form->channels * form->parts, shares = whole ? ccl_i_form_shares(form) : 1;
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_split(want, shares * each, &coll, err));
     maker_t m = {.cluster = cluster,
@@ -330,7 +334,7 @@ double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *wa
     if (!form->grid)
         return 2.0 * want->nranks * each;
     double places = nplaces(form->grid);
-    double total = 0, share = 1, owners = nowners(form);
+    double total = 0, share = 1, owners = ccl_i_form_shares(form);
     for (uint32_t d = 0; d < form->ndigits; d++) {
         double f = form->factor[d];
         share *= f;
@@ -347,11 +351,16 @@ double ccl_i_form_transfers(const ccl_i_form_t *form, const ccl_collective_t *wa
 }
 
 static void print_digits(const ccl_i_form_t *form, uint32_t first, uint32_t end, ccl_text_t *out) {
-    for (uint32_t d = first; d < end; d++)
-        ccl_text_printf(out, "%s%u%s", d > first ? " x " : "", form->factor[d],
-                        is_lane(form, d) || form->grid->ngroups == 1 ? ""
-                        : form->grid->sets                           ? " sets"
-                                                                     : " servers");
+    for (uint32_t d = first; d < end; d++) {
+        const bool across = !is_lane(form, d) && form->grid->ngroups > 1;
+        ccl_text_printf(out, "%s", d > first ? " x " : "");
+        if (d == 0 && form->owners > 0)
+            ccl_text_printf(out, "%u of ", form->owners);
+        ccl_text_printf(out, "%u%s", form->factor[d],
+                        !across            ? ""
+                        : form->grid->sets ? " sets"
+                                           : " servers");
+    }
 }
 
 void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_text_t *out) {
