@@ -33,7 +33,7 @@ typedef struct ccl_i_form {
     /* AllReduce, Broadcast, Reduce: the first of them in which each GPU has a share of its own; in
        the others all have the whole of it. */
     uint32_t shared;
-    uint32_t owners; /* first places of the first digit that own shares; 0: all */
+    uint32_t owners;          /* first places of the first digit that own shares; 0: all */
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between groups, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
