@@ -58,7 +58,7 @@ check() { # words: one run under a limit
 attack() { # words
     echo "start $start KiB: $*"
     complete $most "$@" || say "$* with $most KiB: exit code $rc: $(cat "$dir/err")"
-    enough=$(least 2048 "$start" $most "$@")
+    enough=$(least 128 "$start" $most "$@")
     short=0
     for i in $(seq 0 $last); do
         complete $((start + 64 + i * (enough - start) / last)) "$@" || short=$((short + 1))
