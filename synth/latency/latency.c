@@ -125,8 +125,7 @@ static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes
 }
 
 static bool is_whole(const family_t *f) {
-    ccl_collective_kind_t kind = f->want->kind;
-    return kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
+    return ccl_i_form_is_whole(f->want->kind);
 }
 
 /* Bytes of a share. */
@@ -169,8 +168,8 @@ static void add_form(family_t *f, ccl_i_form_t form) {
 
 /* Every number of shared digits, with as many channels as there is room for. */
 static void add_shared(family_t *f, ccl_i_form_t form) {
-    uint32_t n = is_whole(f) ? form.ndigits + 1 : 1;
-    for (uint32_t i = form.owners > 0; i < n; i++) {
+    uint32_t first = is_whole(f) && form.owners > 0, n = is_whole(f) ? form.ndigits + 1 : 1;
+    for (uint32_t i = first; i < n; i++) {
         form.shared = i;
         double bytes = share_bytes(f, &form);
         form.channels = most_channels(f, form, bytes);
@@ -248,7 +247,7 @@ static void add_shortest(family_t *f) {
         add_form(f, form);
 }
 
-/* Where some lanes have no way to each other: shares of the others. */
+/* Where some lanes have no way to each other: all goes by the others. */
 static ccl_status_t add_alive(family_t *f, const ccl_i_grid_t *groups, const factors_t *inner,
                               ccl_error_t *err) {
     ccl_i_grid_t *grid = &f->grids[f->ngrids];
@@ -270,7 +269,7 @@ static ccl_status_t add_groups(family_t *f, const ccl_i_grid_t *groups, ccl_erro
         return add_wired(f, groups, err);
     uint32_t nways = ways_to_factor(groups->inner, ways);
     add_grid(f, groups, ways, groups->even ? nways : 1, 0);
-    return f->cluster->full || !is_whole(f) ? CCL_OK : add_alive(f, groups, ways, err);
+    return f->cluster->full ? CCL_OK : add_alive(f, groups, ways, err);
 }
 
 /* Where no servers are named: sets, where there are such. */

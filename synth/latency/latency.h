@@ -33,7 +33,9 @@ typedef struct ccl_i_form {
     /* AllReduce, Broadcast, Reduce: the first of them in which each GPU has a share of its own; in
        the others all have the whole of it. */
     uint32_t shared;
-    uint32_t owners;          /* first places of the first digit that own shares; 0: all */
+    /* First places of the first digit that have ways to other groups, 0: all. Only these own shares
+       of what all have; in the others what is of the rest goes by these. */
+    uint32_t owners;
     uint32_t channels, parts; /* chunks of a share: channels x parts */
     uint32_t across;          /* channels between groups, at most `channels` */
     bool joined;              /* chunks that lie side by side travel as one */
@@ -44,6 +46,11 @@ typedef struct ccl_i_form {
     bool apart;
     bool planned; /* chunks go as a plan of `parts` says (meet.h) */
 } ccl_i_form_t;
+
+/** Do all GPUs have, or get, the whole of what is asked for? It goes in shares (`shared`). */
+static inline bool ccl_i_form_is_whole(ccl_collective_kind_t kind) {
+    return kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
+}
 
 /** Shares of what all have, each with an owner. */
 uint32_t ccl_i_form_shares(const ccl_i_form_t *form);

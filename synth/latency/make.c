@@ -24,6 +24,7 @@ typedef struct maker {
     uint32_t nshared; /* digits in which each GPU has a share of its own */
     /* the chunk in hand */
     uint32_t chunk, part;
+    uint32_t home, gate; /* places of its owner, and of the peer by which its group has it go out */
     uint16_t channel;
 } maker_t;
 
@@ -119,39 +120,71 @@ static void along(maker_t *m, uint32_t owner, uint32_t d, uint32_t fixed, uint32
         if (way == AMONG_ALL && fixed == 0 && !is_least(m->grid, v))
             continue;
         uint32_t most, far = distance(m, v, owner, d, &most);
+        uint32_t u = d == 0 && v == m->gate ? m->home : v;
         for (uint32_t x = 0; x < f->factor[d]; x++) {
             uint32_t w = with_digit(f, v, d, x), at;
-            if (w == v || rank_at(m->grid, w) == rank_at(m->grid, v) ||
+            if (w == v || rank_at(m->grid, w) == rank_at(m->grid, u) ||
                 (is_lane(f, d) && !is_least(m->grid, w)))
                 continue;
             uint32_t group = m->apart ? far : 0;
-            at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, v, d), x, way == FROM_OWNER);
+            at = way == AMONG_ALL ? 0 : turn_of(m, d, digit(f, u, d), x, way == FROM_OWNER);
             if (way == FROM_OWNER)
-                move(m, v, w, phase, at + far * (f->factor[d] - 1), false, group);
+                move(m, u, w, phase, at + far * (f->factor[d] - 1), false, group);
             else if (way == TO_OWNER)
-                move(m, w, v, phase, at + (most - far) * (f->factor[d] - 1), true, group);
+                move(m, w, u, phase, at + (most - far) * (f->factor[d] - 1), true, group);
             else
-                move(m, w, v, phase, at, true, 0);
+                move(m, w, u, phase, at, true, 0);
         }
     }
 }
 
 /* Sums of a share gather at its owners, are exchanged, and go back. */
-static void sum(maker_t *m, uint32_t owner, uint32_t shared, bool back) {
+static void sum(maker_t *m, uint32_t owner) {
     const ccl_i_form_t *f = m->form;
+    uint32_t shared = f->shared;
     for (uint32_t d = 0; d < shared; d++)
         along(m, owner, d, d, d, TO_OWNER);
     for (uint32_t d = shared; d < f->ndigits; d++)
         along(m, owner, d, shared, d, AMONG_ALL);
-    for (uint32_t d = shared; back && d-- > 0;)
+    for (uint32_t d = shared; d-- > 0;)
         along(m, owner, d, d, f->ndigits + (shared - 1 - d), FROM_OWNER);
+}
+
+static bool owns(const ccl_i_form_t *f, uint32_t place) {
+    return f->owners == 0 || digit(f, place, 0) < f->owners;
+}
+
+/* The place by which what is of `home` goes to other groups and comes from them: where its own lane
+   has no way, pieces take the others in turn. */
+static uint32_t gate_of(const maker_t *m, uint32_t home) {
+    const ccl_i_form_t *f = m->form;
+    uint32_t piece = m->channel * f->parts + m->part;
+    return owns(f, home) ? home : with_digit(f, home, 0, (digit(f, home, 0) + piece) % f->owners);
+}
+
+static void set_home(maker_t *m, uint32_t home) {
+    m->home = home;
+    m->gate = gate_of(m, home);
 }
 
 /* A share goes from its owner to all. */
 static void spread(maker_t *m, uint32_t owner) {
     uint32_t n = m->form->ndigits;
+    set_home(m, owner);
+    if (m->gate != owner)
+        move(m, owner, m->gate, 0, 0, false, 0);
     for (uint32_t d = n; d-- > 0;)
-        along(m, owner, d, d, n - 1 - d, FROM_OWNER);
+        along(m, m->gate, d, d, n - d, FROM_OWNER);
+}
+
+/* Sums of all gather at a share's owner. */
+static void gather(maker_t *m, uint32_t owner) {
+    uint32_t n = m->form->ndigits;
+    set_home(m, owner);
+    for (uint32_t d = 0; d < n; d++)
+        along(m, m->gate, d, d, d, TO_OWNER);
+    if (m->gate != owner)
+        move(m, m->gate, owner, n, 0, true, 0);
 }
 
 /* From a place that has the chunk; a rank gets it once. */
@@ -196,8 +229,11 @@ static void from_root(maker_t *m, uint32_t owner, uint32_t root) {
 
 static void to_peer(maker_t *m, uint32_t from, uint32_t to) {
     const ccl_i_form_t *f = m->form;
-    for (uint32_t d = 0; d < f->ndigits; d++) {
-        uint32_t next = with_digit(f, from, d, digit(f, to, d));
+    const uint32_t gate = owns(f, to) ? to : gate_of(m, from);
+    for (uint32_t d = 0; d <= f->ndigits; d++) {
+        uint32_t next = to;
+        if (d < f->ndigits)
+            next = with_digit(f, from, d, digit(f, d == 0 ? gate : to, d));
         if (rank_at(m->grid, next) != rank_at(m->grid, from))
             move(m, from, next, d, 0, false, 0);
         from = next;
@@ -208,7 +244,6 @@ static uint32_t owners_of(const ccl_i_form_t *f, uint32_t d) {
     return d == 0 && f->owners > 0 ? f->owners : f->factor[d];
 }
 
-/* Their owners: places without the digits in which all have the same. */
 uint32_t ccl_i_form_shares(const ccl_i_form_t *f) {
     uint32_t n = 1;
     for (uint32_t d = 0; d < f->shared; d++)
@@ -216,6 +251,7 @@ uint32_t ccl_i_form_shares(const ccl_i_form_t *f) {
     return n;
 }
 
+/* The first place of those that own a share. */
 static uint32_t owner_place(const ccl_i_form_t *f, uint32_t index) {
     uint32_t place = 0;
     for (uint32_t d = 0; d < f->shared; d++) {
@@ -231,10 +267,10 @@ static void add_chunk(maker_t *m, const ccl_collective_t *want, const ccl_chunk_
     uint32_t owner = owner_place(m->form, share);
     switch (want->kind) {
     case CCL_ALLREDUCE:
-        sum(m, owner, m->form->shared, true);
+        sum(m, owner);
         break;
     case CCL_REDUCESCATTER:
-        sum(m, g->place[c->dests[0]], m->form->ndigits, false);
+        gather(m, g->place[c->dests[0]]);
         break;
     case CCL_ALLGATHER:
         spread(m, g->place[c->sources[0]]);
@@ -276,8 +312,7 @@ static ccl_status_t finish(maker_t *m, ccl_collective_t *coll, bool reversed, cc
 
 ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collective_t *want,
                              const ccl_i_form_t *form, ccl_schedule_t **out, ccl_error_t *err) {
-    bool whole =
-        want->kind == CCL_ALLREDUCE || want->kind == CCL_BROADCAST || want->kind == CCL_REDUCE;
+    bool whole = ccl_i_form_is_whole(want->kind);
     uint32_t each = form->channels * form->parts, shares = whole ? ccl_i_form_shares(form) : 1;
     ccl_collective_t *coll = NULL;
     CCL_TRY(ccl_collective_split(want, shares * each, &coll, err));
@@ -296,6 +331,7 @@ ccl_status_t ccl_i_form_make(const ccl_i_cluster_t *cluster, const ccl_collectiv
         m.chunk = k;
         m.part = q % form->parts;
         m.channel = (uint16_t)(q / form->parts);
+        m.home = m.gate = CCL_NONE;
         add_chunk(&m, want, &coll->chunks[k], k / each % shares);
     }
     ccl_status_t status;
@@ -364,7 +400,7 @@ static void print_digits(const ccl_i_form_t *form, uint32_t first, uint32_t end,
 }
 
 void ccl_i_form_print(const ccl_i_form_t *form, ccl_collective_kind_t kind, ccl_text_t *out) {
-    bool whole = kind == CCL_ALLREDUCE || kind == CCL_BROADCAST || kind == CCL_REDUCE;
+    bool whole = ccl_i_form_is_whole(kind);
     uint32_t shared = whole ? form->shared : form->ndigits;
     if (shared > 0 && whole)
         ccl_text_printf(out, "shares of ");
