@@ -51,6 +51,7 @@ ccl_status_t ccl_i_synth_options(const ccl_i_args_t *args, ccl_i_synth_files_t *
     *out = args->synth;
     out->size_bytes = args->size_bytes;
     out->plain = args->lower.executor != CCL_EXECUTOR_ANY;
+    out->no_switches = !ccl_protocol_switches(args->lower.proto);
     if (!out->sketch.cache) /* the library keeps nothing unless it is asked to */
         out->sketch.cache = "auto";
     for (uint32_t t = 0; ccl_synth_option_table(t); t++)

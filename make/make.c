@@ -80,6 +80,7 @@ ccl_status_t ccl_make(const ccl_ctx_t *ctx, const char *name, const ccl_topology
     ctx = &inner;
     how = synth ? *synth : how;
     how.plain |= lower && lower->executor != CCL_EXECUTOR_ANY;
+    how.no_switches |= lower && !ccl_protocol_switches(lower->proto);
     synth = &how;
     options.lower = lower ? *lower : options.lower;
     options.size_bytes = sim.size_bytes = synth->size_bytes;

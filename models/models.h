@@ -35,7 +35,8 @@ ccl_gpu_model_t ccl_model_gpu(const ccl_topology_t *topo, uint32_t rank);
 double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char *proto);
 /** Has the topology constants of that protocol: a transport's, or a launch? */
 bool ccl_model_has_protocol(const ccl_topology_t *topo, const char *proto);
-/** Least bytes on links per byte of data, over all kinds of links; proto NULL: of any protocol. */
+/** Least bytes on links per byte of data, over all kinds of links and, where switches multicast or
+ * reduce, of connections through them; proto NULL: of any protocol. */
 double ccl_model_wire(const ccl_topology_t *topo, const char *proto);
 /**
  * Contention factor eta(z): 1 for z <= 1, else 1 / (1 + kappa (z - 1)).

@@ -145,13 +145,14 @@ double ccl_model_launch_s(const ccl_topology_t *topo, uint32_t rank, const char 
 }
 
 double ccl_model_wire(const ccl_topology_t *topo, const char *proto) {
+    const bool able = ccl_topology_able(topo);
     double least = INFINITY;
     for (uint32_t k = 0; k < topo->nkinds; k++)
         for (uint32_t p = 0; p < CCL_PROTOCOLS; p++) {
             const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);
             least = fmin(least, ccl_model_transport(topo, topo->kinds[k], name).wire);
         }
-    for (uint32_t i = 0; i < topo->ntransports; i++) {
+    for (uint32_t i = 0; able && i < topo->ntransports; i++) {
         const char *kind = topo->transports[i].kind, *dash = strrchr(kind, '-');
         for (uint32_t p = 0; dash && strcmp(dash, "-switch") == 0 && p < CCL_PROTOCOLS; p++) {
             const char *name = proto ? proto : ccl_protocol_name((ccl_protocol_t)p);

@@ -225,10 +225,25 @@ static ccl_status_t latency(const ccl_topology_t *topo, const ccl_collective_t *
     return status;
 }
 
-/* Latency and cuts over time of every protocol that programs may have. */
-static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+/* The cluster as programs of some protocols find it: with what its switches can do, or without. */
+typedef struct side {
+    const ccl_topology_t *topo;
+    ccl_bandwidth_bound_t bandwidth;
+    ccl_topology_t unable; /* `topo` is this where switches do nothing */
+    ccl_device_t *devices; /* its own */
+    uint32_t first, end;   /* of the bound's protocols */
+} side_t;
+
+static void side_fini(side_t *side) {
+    free(side->devices);
+    ccl_bandwidth_bound_fini(&side->bandwidth);
+}
+
+/* Latency and cuts over time of every protocol of a side. */
+static ccl_status_t over_time(const ccl_ctx_t *ctx, const side_t *side,
                               const ccl_collective_t *coll, const ccl_bound_options_t *options,
                               ccl_bound_t *made, ccl_error_t *err) {
+    const ccl_topology_t *topo = side->topo;
     ccl_routes_t *own = NULL, *routes = options->routes;
     shaped_t shaped = {.weights = NULL};
     bool cuts = coll->kind != CCL_CUSTOM || coll->nranks <= MOST_FLOWS;
@@ -240,8 +255,8 @@ static ccl_status_t over_time(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (cuts)
         status = coll->kind == CCL_CUSTOM ? shape_custom(topo, coll, &shaped, err)
                                           : shape_built_in(coll, &shaped, err);
-    shaped.demand.flows = &made->bandwidth;
-    for (uint32_t p = 0; p < made->nprotos && status == CCL_OK; p++) {
+    shaped.demand.flows = &side->bandwidth;
+    for (uint32_t p = side->first; p < side->end && status == CCL_OK; p++) {
         ccl_bound_proto_t *of = &made->protos[p];
         ccl_latency_bound_t far;
         CCL_TRY_GOTO(latency(topo, coll, routes, of->proto, &far, err), status, end);
@@ -258,7 +273,8 @@ end:
     return status;
 }
 
-/* The protocols whose constants count: the one of the options, else each that has its own. */
+/* The protocols whose constants count: the one of the options, else each that has its own, Simple
+   first. */
 static void protocols(const ccl_topology_t *topo, const ccl_bound_options_t *options,
                       ccl_bound_t *made) {
     bool own = false;
@@ -271,8 +287,6 @@ static void protocols(const ccl_topology_t *topo, const ccl_bound_options_t *opt
             made->protos[p].proto = ccl_protocol_name((ccl_protocol_t)p);
         else if (named < CCL_PROTOCOLS)
             made->protos[p].proto = ccl_protocol_name(named);
-        made->protos[p].Bps =
-            made->bandwidth.Bps / fmax(1, ccl_model_wire(topo, made->protos[p].proto));
     }
 }
 
@@ -283,6 +297,58 @@ static void put_on_wire(ccl_bandwidth_bound_t *bound, double wire) {
     bound->Bps /= wire;
     bound->trees_Bps /= wire;
     bound->exact_Bps = (ccl_fraction_t){0, 0};
+}
+
+/* Bounds of the protocols [first .. end), which find switches able or not. */
+static ccl_status_t bound_side(const ccl_ctx_t *ctx, side_t *side, const ccl_collective_t *coll,
+                               const ccl_bound_options_t *options, ccl_bound_t *made,
+                               ccl_error_t *err) {
+    const ccl_topology_t *topo = side->topo;
+    CCL_TRY(coll->kind == CCL_CUSTOM ? custom(ctx, topo, coll, &side->bandwidth, err)
+                                     : built_in(ctx, topo, coll, &side->bandwidth, err));
+    for (uint32_t p = side->first; p < side->end; p++)
+        made->protos[p].Bps =
+            side->bandwidth.Bps / fmax(1, ccl_model_wire(topo, made->protos[p].proto));
+    return options->no_latency ? CCL_OK : over_time(ctx, side, coll, options, made, err);
+}
+
+/* The greatest bandwidth of any protocol, as the message sees it. */
+static void take_bandwidth(ccl_bound_t *made, side_t *side, const char *proto) {
+    ccl_bandwidth_bound_t *own = &side->bandwidth;
+    put_on_wire(own, ccl_model_wire(side->topo, proto));
+    if (side->first > 0 && own->Bps <= made->bandwidth.Bps)
+        return;
+    ccl_bandwidth_bound_fini(&made->bandwidth);
+    made->bandwidth = *own;
+    *own = (ccl_bandwidth_bound_t){0};
+}
+
+/* Where switches are able those protocols that go through them, which are the first, then the
+   others. */
+static ccl_status_t bound_sides(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
+                                const ccl_collective_t *coll, const ccl_bound_options_t *options,
+                                ccl_bound_t *made, ccl_error_t *err) {
+    const bool apart = !options->any_switches && ccl_topology_able(topo);
+    ccl_status_t status = CCL_OK;
+    uint32_t first = 0;
+    while (first < made->nprotos && status == CCL_OK) {
+        const bool able = !apart || ccl_protocol_switches(made->protos[first].proto);
+        side_t side = {.topo = topo, .first = first, .end = first + 1};
+        while (side.end < made->nprotos &&
+               (!apart || ccl_protocol_switches(made->protos[side.end].proto) == able))
+            side.end++;
+        if (!able) {
+            status = ccl_topology_unable(topo, &side.unable, &side.devices, err);
+            side.topo = &side.unable;
+        }
+        if (status == CCL_OK)
+            status = bound_side(ctx, &side, coll, options, made, err);
+        if (status == CCL_OK)
+            take_bandwidth(made, &side, options->proto);
+        side_fini(&side);
+        first = side.end;
+    }
+    return status;
 }
 
 ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
@@ -300,12 +366,8 @@ ccl_status_t ccl_bound(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
         return ccl_fail(err, CCL_ERR_INPUT, "a bound for a size of %g bytes", options->size_bytes);
     made.size_bytes = options->size_bytes;
     made.latency = (ccl_latency_bound_t){0, CCL_NONE, CCL_NONE, 0};
-    CCL_TRY(coll->kind == CCL_CUSTOM ? custom(ctx, topo, coll, &made.bandwidth, err)
-                                     : built_in(ctx, topo, coll, &made.bandwidth, err));
     protocols(topo, options, &made);
-    put_on_wire(&made.bandwidth, ccl_model_wire(topo, options->proto));
-    ccl_status_t status =
-        options->no_latency ? CCL_OK : over_time(ctx, topo, coll, options, &made, err);
+    ccl_status_t status = bound_sides(ctx, topo, coll, options, &made, err);
     if (status != CCL_OK) {
         ccl_bound_fini(&made);
         return status;

@@ -16,10 +16,12 @@ typedef struct ccl_bound_options {
     ccl_routes_t *routes; /**< borrowed; NULL: made for the call */
     bool no_latency;      /**< latency 0 and no cuts over time: quicker where only bandwidth is
                                wanted */
+    bool any_switches;    /**< also of programs of LL and LL128 that go through switches: lowering
+                               makes none (ccl_protocol_switches()), but files may have some */
 } ccl_bound_options_t;
 /** The defaults. */
 #define CCL_BOUND_OPTIONS_INIT                                                                     \
-    { sizeof(ccl_bound_options_t), 0, NULL, NULL, false }
+    { sizeof(ccl_bound_options_t), 0, NULL, NULL, false, false }
 
 /** What gives the bound at a size. */
 typedef enum ccl_bound_by {

@@ -52,15 +52,8 @@ const void *ccl_synth_own(const ccl_synth_options_t *options, const char *name) 
     return NULL;
 }
 
-static bool has_able_switch(const ccl_topology_t *topo) {
-    bool able = false;
-    for (uint32_t d = 0; d < topo->ndevices && !able; d++)
-        able = topo->devices[d].multicast || topo->devices[d].reduce;
-    return able;
-}
-
 bool ccl_synth_takes_part(const ccl_synth_ops_t *ops, const ccl_topology_t *topo) {
-    return (!ops->in_switch || has_able_switch(topo)) && !ops->by_name;
+    return (!ops->in_switch || ccl_topology_able(topo)) && !ops->by_name;
 }
 
 /* Lower case, digits, hyphens; begins with a letter: it stands in lists, files and settings. */
@@ -213,7 +206,8 @@ ccl_status_t ccl_synthesize(const ccl_ctx_t *ctx, const char *name, const ccl_to
             return ccl_fail_nomem(err);
     }
     const ccl_i_asked_t asked = {ctx, topo, routes, want, options};
-    const bool through = ops->through_switches && !options->plain && has_able_switch(topo);
+    const bool through = ops->through_switches && !options->plain && !options->no_switches &&
+                         ccl_topology_able(topo);
     ccl_status_t status = CCL_OK;
     if (through)
         CCL_TRY_GOTO(ccl_i_through_alone(ops, &asked, &schedule, err), status, end);

@@ -184,6 +184,8 @@ typedef struct ccl_synth_options {
                      not weigh its latency */
     bool plain; /**< its schedule need not run through switches (ccl_synth_ops_t.through_switches),
                      but on executors without switch connections */
+    bool no_switches; /**< nor through switches, for it is for programs of LL or LL128
+                           (ccl_protocol_switches()) */
     ccl_c2c_options_t c2c;
     ccl_straggler_options_t straggler;
     const ccl_schedule_t *warm; /**< alltoallv: the schedule of a like demand on this cluster;

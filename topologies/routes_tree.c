@@ -505,3 +505,23 @@ bool ccl_topology_in_switch(const ccl_topology_t *topo, bool reduces, const uint
     ccl_routes_destroy(routes);
     return all;
 }
+
+bool ccl_topology_able(const ccl_topology_t *topo) {
+    bool able = false;
+    for (uint32_t d = 0; d < topo->ndevices && !able; d++)
+        able = topo->devices[d].multicast || topo->devices[d].reduce;
+    return able;
+}
+
+ccl_status_t ccl_topology_unable(const ccl_topology_t *topo, ccl_topology_t *out,
+                                 ccl_device_t **devices, ccl_error_t *err) {
+    ccl_device_t *own = malloc((topo->ndevices + (size_t)1) * sizeof *own);
+    if (!own)
+        return ccl_fail_nomem(err);
+    memcpy(own, topo->devices, topo->ndevices * sizeof *own);
+    for (uint32_t d = 0; d < topo->ndevices; d++)
+        own[d].multicast = own[d].reduce = false;
+    *out = *topo;
+    out->devices = *devices = own;
+    return CCL_OK;
+}

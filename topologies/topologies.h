@@ -128,6 +128,9 @@ ccl_protocol_t ccl_protocol_find(const char *name);
  * @param i  0 to CCL_PROTOCOLS - 1
  */
 ccl_protocol_t ccl_protocol_turn(uint32_t i);
+/** May programs of a protocol go through switches? Simple alone (also NULL): lines of LL and LL128
+ * have flags among their data, which a switch would add up; NCCL's NVLS is Simple, too. */
+bool ccl_protocol_switches(const char *name);
 /** Bytes of a collective; above, schedules that are fast at all are fastest with Simple. */
 #define CCL_LINES_BYTES 0x1p26
 
@@ -312,6 +315,14 @@ ccl_status_t ccl_routes_tree(ccl_routes_t *routes, bool reduces, uint32_t single
  */
 bool ccl_topology_in_switch(const ccl_topology_t *topo, bool reduces, const uint32_t *ranks,
                             uint32_t n);
+/** Whether some switch multicasts or reduces. */
+bool ccl_topology_able(const ccl_topology_t *topo);
+/**
+ * The same cluster with switches that do neither.
+ * @param out  borrows all of `topo` but its devices. @param devices  these: free() them.
+ */
+ccl_status_t ccl_topology_unable(const ccl_topology_t *topo, ccl_topology_t *out,
+                                 ccl_device_t **devices, ccl_error_t *err);
 
 /* ---------------------------------------------------------------- reading and writing */
 

@@ -125,10 +125,15 @@ static ccl_status_t simulate_subject(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_e
         return refuse(cli, &about, err);
     for (uint32_t i = 0; i < s->verdict.nwarnings && i < CCL_MAX_WARNINGS; i++)
         ccl_log(&cli->ctx, CCL_LOG_WARN, "verify", "%s", s->verdict.warnings[i]);
+    if (p->ngroups > 0 && !ccl_protocol_switches(p->proto))
+        ccl_log(&cli->ctx, CCL_LOG_WARN, "verify",
+                "protocol %s puts flags among data, which switches would add up: no GPU runs this",
+                p->proto);
     if (!s->predictor)
         ccl_i_warn_sizes(cli, s->title, p, &s->sim.size_bytes, 1);
     bounds.size_bytes = s->sim.size_bytes;
     bounds.proto = p->proto;
+    bounds.any_switches = p->ngroups > 0;
     CCL_TRY(ccl_bound(&cli->ctx, s->topo, s->predictor ? s->want : p->coll, &bounds, &bound, err));
     about.bound = &bound;
     status = ccl_sim_program(&cli->ctx, s->topo, NULL, p, &s->sim, &result, err);

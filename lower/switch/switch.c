@@ -15,6 +15,11 @@ static ccl_status_t check_options(const ccl_schedule_t *s, const ccl_lower_optio
         return ccl_schedule_refuse_groups(s, "lowering for another level than algorithm", err);
     if (o->executor != CCL_EXECUTOR_ANY)
         return ccl_schedule_refuse_groups(s, ccl_executor_limits(o->executor)->name, err);
+    if (!ccl_protocol_switches(o->proto))
+        return ccl_fail(err, CCL_UNSUPPORTED,
+                        "lowering: protocol %s puts flags among data, which switches would add up: "
+                        "take Simple for schedule %.80s, which goes through a switch",
+                        o->proto, s->name);
     if (s->rounds || o->ordered)
         return ccl_schedule_refuse_groups(s, "lowering in rounds", err);
     return CCL_OK;

@@ -45,9 +45,7 @@ static double hop_s(ccl_routes_t *routes, const double *by_kind, double net_s, d
  * transport of least overhead and latency. A tree's ways need not be routes. */
 static bool switch_hops(const ccl_topology_t *topo, const char *proto, double *hop) {
     double least = INFINITY, *at = malloc((topo->ndevices + (size_t)1) * sizeof *at);
-    bool able = false;
-    for (uint32_t v = 0; v < topo->ndevices; v++)
-        able |= topo->devices[v].multicast || topo->devices[v].reduce;
+    const bool able = ccl_topology_able(topo);
     for (uint32_t k = 0; able && k < topo->ntransports; k++)
         least = fmin(least, transport_s(topo, topo->transports[k].kind, proto));
     for (uint32_t k = 0; able && k < topo->nkinds; k++)

@@ -227,8 +227,7 @@ ccl_status_t ccl_i_time_net_init(ccl_i_time_net_t *net, const ccl_capacity_t *c,
     net->launch_s = ccl_arena_alloc(&net->arena, topo->nranks + (size_t)1, sizeof *net->launch_s);
     net->wire = ccl_arena_alloc(&net->arena, c->narcs + (size_t)1, sizeof *net->wire);
     double *at = ccl_arena_alloc(&net->arena, topo->ndevices * (size_t)WAYS + 1, sizeof *at);
-    for (uint32_t v = 0; v < topo->ndevices; v++)
-        net->able |= topo->devices[v].multicast || topo->devices[v].reduce;
+    net->able = ccl_topology_able(topo);
     if (!net->delay_s || !net->overhead_s || !net->launch_s || !net->wire || !at || !tables(net)) {
         status = ccl_fail_nomem(err);
         goto end;

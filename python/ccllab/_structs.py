@@ -179,7 +179,7 @@ Bound = struct(
 
 BoundOptions = struct(
     "ccl_bound_options_t",
-    "size size; double size_bytes; text proto; ptr routes; bool no_latency",
+    "size size; double size_bytes; text proto; ptr routes; bool no_latency, any_switches",
     init="CCL_BOUND_OPTIONS_INIT",
 )
 
@@ -302,7 +302,7 @@ SynthOptions = struct(
     "ccl_synth_options_t",
     "size size; double size_bytes; u32 channels, chunks; double time_limit_s; u32 restarts, steps, rounds; "
     "double epoch_s; bool uniform_roots; int compose; u32 effort; double tau_ref_s; bool ceiling, "
-    "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain; ccl_c2c_options_t c2c; "
+    "plain_start; ptr trace, stats; ccl_sketch_options_t sketch; bool part, plain, no_switches; ccl_c2c_options_t c2c; "
     "ccl_straggler_options_t straggler; ptr warm; double hope_s, in_switch_bytes; double own[64]",
     init="CCL_SYNTH_OPTIONS_INIT", defaults={"effort": 1, "sketch": SketchOptions, "straggler": StragglerOptions},
 )

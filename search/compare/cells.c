@@ -99,6 +99,7 @@ static ccl_status_t synthesize_at(const ccl_i_compare_t *c, const ccl_ctx_t *ctx
     synth.hope_s = c->hope_s[(size_t)size * c->options->ncontenders + contender];
     synth.stats = &stats;
     synth.plain |= c->options->lower.executor != CCL_EXECUTOR_ANY;
+    synth.no_switches |= !ccl_protocol_switches(c->options->lower.proto);
     ccl_status_t status = ccl_synthesize(ctx, c->options->contenders[contender].name, c->topo,
                                          routes, c->want, &synth, out, err);
     atomic_fetch_add(&c->ready[contender].dropped, stats.dropped);

@@ -325,10 +325,15 @@ static ccl_status_t gather_warnings(ccl_i_compare_t *c, ccl_error_t *err) {
 }
 
 ccl_status_t ccl_i_compare_bound(ccl_i_compare_t *c, const ccl_ctx_t *ctx, ccl_error_t *err) {
+    ccl_bound_options_t how = CCL_BOUND_OPTIONS_INIT;
     ccl_bound_t bound;
     if (c->bounded)
         return CCL_OK;
-    CCL_TRY(ccl_bound(ctx, c->topo, c->want, NULL, &bound, err));
+    for (uint32_t i = 0; i < c->options->ncontenders; i++) {
+        const ccl_program_t *given = c->options->contenders[i].program;
+        how.any_switches |= given && given->ngroups > 0;
+    }
+    CCL_TRY(ccl_bound(ctx, c->topo, c->want, &how, &bound, err));
     for (uint32_t s = 0; s < c->out->nsizes; s++)
         c->out->bound_s[s] = ccl_bound_time_s(&bound, c->out->sizes_bytes[s]);
     ccl_bound_fini(&bound);

@@ -86,8 +86,7 @@ ccl_status_t ccl_i_compare_choose(ccl_i_compare_t *c, uint32_t size, uint32_t co
                                   ccl_compare_cell_t *cell, ccl_error_t *err) {
     ccl_protocol_t first = ccl_protocol_find(how->program->proto), best = first;
     if (c->options->contenders[contender].program || how->program->ngroups > 0)
-        return CCL_OK; /* a program has its own; switches add no lines with flags (NCCL's NVLS:
-                          Simple) */
+        return CCL_OK; /* a program has its own; what goes through switches is Simple */
     for (uint32_t k = 0; k < CCL_PROTOCOLS; k++) {
         ccl_protocol_t p = ccl_protocol_turn(k);
         ccl_compare_cell_t now = *cell;

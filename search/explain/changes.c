@@ -425,13 +425,14 @@ ccl_status_t ccl_i_changes(const ccl_topology_t *topo, const ccl_explain_options
     list_t list = {.topo = topo, .options = options, .e = e};
     hardware(&list);
     micro_batches(&list);
-    if (options->program->ngroups == 0) /* else there is only this one (ccl_lower_options_t) */
+    if (options->program->ngroups == 0) { /* else there is only this one (ccl_lower_options_t) */
         levels(&list);
-    if (options->schedule && options->program->ngroups == 0)
-        ways(&list);
+        if (options->schedule)
+            ways(&list);
+        protocols(&list);
+    }
     if (options->schedule)
         apart(&list);
-    protocols(&list);
     if (options->schedule && options->with)
         synthesis(&list);
     if (options->with && topo->nranks <= MOST_RANKS_TO_SYNTHESIZE)

@@ -272,6 +272,8 @@ static ccl_status_t lower_changed(const trial_t *t, const ccl_ctx_t *ctx,
     }
     lower.ordered = c->with ? false : lower.ordered; /* what it makes says so itself */
     lower.proto = c->proto ? c->proto : lower.proto;
+    if (made && made->ngroups > 0 && !o->synth.no_switches) /* no protocol was asked for */
+        lower.proto = ccl_protocol_name(CCL_PROTOCOL_SIMPLE);
     lower.no_fuse = c->no_fuse ? true : lower.no_fuse;
     sim.batches = c->batches ? c->batches : sim.batches;
     ccl_make_options_t make = ccl_i_make_options(c->way, &lower, &sim);
@@ -327,6 +329,7 @@ static ccl_status_t run_restored(const trial_t *t, ccl_slow_part_t *part, ccl_er
         status = run_changed(t, topo, routes, &as_it_is, err);
     how.size_bytes = t->options->sim.size_bytes;
     how.proto = t->options->program->proto;
+    how.any_switches = t->options->program->ngroups > 0;
     how.routes = routes;
     if (status == CCL_OK)
         status = ccl_bound(&ctx, topo, t->options->program->coll, &how, &bound, err);
@@ -458,6 +461,7 @@ static ccl_status_t explain(const ccl_ctx_t *ctx, const ccl_topology_t *topo, cc
     CCL_TRY(ccl_path_sum(topo, e->result, &e->sum, err));
     bound.size_bytes = sim.size_bytes;
     bound.proto = options->program->proto;
+    bound.any_switches = options->program->ngroups > 0;
     bound.routes = routes;
     CCL_TRY(ccl_bound(ctx, topo, options->program->coll, &bound, &e->bound, err));
     CCL_TRY(ccl_nccl_baselines(ctx, options->machine, topo, options->program->coll, &sim.size_bytes,

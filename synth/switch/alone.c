@@ -26,14 +26,9 @@ static ccl_status_t least_time_of(const ccl_i_asked_t *asked, const ccl_topology
 
 /* No schedule takes less on the cluster without what its switches copy and add. */
 static ccl_status_t least_plain(const ccl_i_asked_t *asked, double *out, ccl_error_t *err) {
-    ccl_topology_t plain = *asked->topo;
-    ccl_device_t *devices = malloc((plain.ndevices + (size_t)1) * sizeof *devices);
-    if (!devices)
-        return ccl_fail_nomem(err);
-    memcpy(devices, plain.devices, plain.ndevices * sizeof *devices);
-    for (uint32_t d = 0; d < plain.ndevices; d++)
-        devices[d].multicast = devices[d].reduce = false;
-    plain.devices = devices;
+    ccl_topology_t plain;
+    ccl_device_t *devices;
+    CCL_TRY(ccl_topology_unable(asked->topo, &plain, &devices, err));
     ccl_status_t status = least_time_of(asked, &plain, out, err);
     free(devices);
     return status;

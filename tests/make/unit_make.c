@@ -128,6 +128,30 @@ START_TEST(test_wrong_programs) {
 }
 END_TEST
 
+/* What LL would run goes through no switch. */
+START_TEST(test_no_switches) {
+    static const char *const protos[] = {NULL, "Simple", "LL", "LL128"};
+    ccl_topology_t *topo = topology("servers:1 gpus:4 nvswitch=450GB/s,0.7us,nvls model=H100");
+    ccl_collective_t *want = collective(CCL_ALLREDUCE, 4, 0);
+    ccl_synth_options_t synth = CCL_SYNTH_OPTIONS_INIT;
+    ccl_error_t err = CCL_ERROR_INIT;
+    synth.size_bytes = 64 << 20;
+    for (size_t i = 0; i < CCL_ARRAY_LEN(protos); i++) {
+        ccl_lower_options_t lower = CCL_LOWER_OPTIONS_INIT;
+        ccl_made_t made = {0};
+        lower.topo = topo;
+        lower.proto = protos[i];
+        ck_assert_msg(ccl_make(NULL, "packing", topo, NULL, want, &synth, &lower, false, &made,
+                               &err) == CCL_OK,
+                      "%s", err.text);
+        ck_assert_msg((made.program->ngroups > 0) == (i < 2), "%zu: %s", i, made.schedule->origin);
+        ccl_made_fini(&made);
+    }
+    ccl_collective_destroy(want);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 START_TEST(test_refused) {
     ccl_topology_t *topo = topology(CLUSTER);
     ccl_collective_t *want = collective(CCL_ALLTOALL, 8, 0);
@@ -201,4 +225,5 @@ START_TEST(test_folds) {
 }
 END_TEST
 
-RUN_TESTS(test_all_steps, test_wrong_programs, test_refused, test_memory, test_folds)
+RUN_TESTS(test_all_steps, test_wrong_programs, test_no_switches, test_refused, test_memory,
+          test_folds)

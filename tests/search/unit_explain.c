@@ -461,6 +461,50 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+/* Beside a program of LL, what goes through switches is tried with Simple; such a program is tried
+   with no other protocol. */
+START_TEST(test_switches) {
+    made_t m = {.options = {.size = sizeof(ccl_explain_options_t),
+                            .synth = CCL_SYNTH_OPTIONS_INIT,
+                            .lower = CCL_LOWER_OPTIONS_INIT,
+                            .sim = CCL_SIM_OPTIONS_INIT}};
+    double nvls_s = INFINITY;
+    m.topo = topology("servers:1 gpus:4 nvswitch=450GB/s,0.7us,nvls model=H100");
+    m.options.sim.size_bytes = m.options.synth.size_bytes = 1 << 20;
+    ck_assert_int_eq(ccl_collective_create(CCL_ALLREDUCE, 4, 1, 0, &m.want, NULL), CCL_OK);
+    m.options.want = m.want;
+    for (int turn = 0; turn < 2; turn++) {
+        ccl_lower_options_t *lower = &m.options.lower;
+        ccl_made_t made = {0};
+        m.options.with = turn == 0 ? "nvls" : "direct";
+        lower->proto = turn == 0 ? "Simple" : "LL";
+        lower->topo = m.topo;
+        ck_assert_int_eq(ccl_make(NULL, m.options.with, m.topo, NULL, m.want, &m.options.synth,
+                                  lower, true, &made, NULL),
+                         CCL_OK);
+        m.options.schedule = made.schedule;
+        m.options.program = made.program;
+        ccl_explanation_t *e = explain(&m, 1);
+        uint32_t protocols = 0, nvls = 0;
+        for (uint32_t i = 0; i < e->ntried; i++) {
+            const ccl_counterfactual_t *c = &e->tried[i];
+            protocols += strncmp(c->what, "protocol ", 9) == 0;
+            if (strcmp(c->what, "synthesized by nvls") != 0)
+                continue;
+            nvls++;
+            ck_assert_msg(c->time_s == nvls_s, "%s: %g s, not %g", c->why, c->time_s, nvls_s);
+        }
+        ck_assert_uint_eq(protocols, turn == 0 ? 0 : 2);
+        ck_assert_uint_eq(nvls, (uint32_t)turn);
+        nvls_s = made.run->time_s;
+        ccl_explanation_destroy(e);
+        ccl_made_fini(&made);
+    }
+    ccl_collective_destroy(m.want);
+    ccl_topology_destroy(m.topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("explain");
     TCase *tc = tcase_create("explain");
@@ -470,6 +514,7 @@ int main(void) {
     tcase_add_loop_test(tc, test_shares, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_loop_test(tc, test_two_gpus, 0, (int)CCL_ARRAY_LEN(two_gpus));
     tcase_add_test(tc, test_threads);
+    tcase_add_test(tc, test_switches);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

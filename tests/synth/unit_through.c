@@ -110,6 +110,7 @@ static double time_of(const char *name, const ccl_topology_t *topo, ccl_collecti
     ccl_schedule_t *schedule = NULL;
     ccl_program_t *program = NULL;
     ccl_sim_result_t *run = NULL;
+    ccl_error_t err = CCL_ERROR_INIT;
     ccl_way_t way = ccl_way_choose(ccl_synth_find(name)->way, (ccl_way_t){0}, 0);
     options.size_bytes = lower.size_bytes = sim.size_bytes = size_bytes;
     lower.topo = topo;
@@ -129,6 +130,10 @@ static double time_of(const char *name, const ccl_topology_t *topo, ccl_collecti
         lower.asked = true;
         lower.order = CCL_ORDER_HPDS;
         ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, NULL), CCL_UNSUPPORTED);
+        lower.asked = false;
+        lower.proto = "LL";
+        ck_assert_int_eq(ccl_lower(NULL, schedule, &lower, &program, &err), CCL_UNSUPPORTED);
+        ck_assert_msg(strstr(err.text, "take Simple"), "%s", err.text);
     }
     ccl_schedule_destroy(schedule);
     ccl_collective_destroy(want);

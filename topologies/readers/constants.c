@@ -20,6 +20,10 @@ const char *ccl_protocol_name(ccl_protocol_t protocol) {
     return protocol < CCL_PROTOCOLS ? protocol_names[protocol] : "";
 }
 
+bool ccl_protocol_switches(const char *name) {
+    return !name || ccl_protocol_find(name) == CCL_PROTOCOL_SIMPLE;
+}
+
 ccl_protocol_t ccl_protocol_turn(uint32_t i) {
     static const ccl_protocol_t turns[] = {CCL_PROTOCOL_SIMPLE, CCL_PROTOCOL_LL128,
                                            CCL_PROTOCOL_LL};

@@ -77,6 +77,14 @@
 #define BY_PROTOCOL                                                                                \
     PAIR("\"protocols\":{\"LL\":{\"wire\":2},\"LL128\":{\"latency\":\"90us\"},"                    \
          "\"Simple\":{\"latency\":\"9us\"}}")
+#define ABLE                                                                                       \
+    CLUSTER(                                                                                       \
+        GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU(                                 \
+            "d", "3") ",{\"id\":\"s\",\"kind\":\"switch\",\"multicast\":true,\"reduce\":true}", \
+        LINK("a", "s", "nvlink", "10", "0") "," LINK("b", "s", "nvlink", "10", "0") "," LINK(      \
+            "c", "s", "nvlink", "10", "0") "," LINK("d", "s", "nvlink", "10", "0"),                \
+        ",\"transports\":{\"nvlink\":{\"latency\":\"5us\",\"protocols\":{\"LL\":{\"latency\":"     \
+        "\"1us\",\"wire\":2},\"LL128\":{\"latency\":\"2us\",\"wire\":1.5}}}}")
 #define RING                                                                                       \
     CLUSTER(GPU("a", "0") "," GPU("b", "1") "," GPU("c", "2") "," GPU("d", "3"),                   \
             LINK("a", "b", "nvlink", "10", "1") "," LINK("b", "c", "nvlink", "10", "1") "," LINK(  \
@@ -176,6 +184,11 @@ static const struct {
     {BY_PROTOCOL, CCL_BROADCAST, NULL, 200, 30, "Simple: 10 us and the bytes"},
     {BY_PROTOCOL, CCL_BROADCAST, "LL", 200, 41, "by that one alone"},
     {BY_PROTOCOL, CCL_BROADCAST, "LL128", 200, 111, "by that one alone"},
+    {ABLE, CCL_ALLREDUCE, "Simple", 400, 45, "once over each link, added up and copied by switches"},
+    {ABLE, CCL_ALLREDUCE, "LL", 400, 121, "not through switches: six messages, of twice the bytes"},
+    {ABLE, CCL_ALLREDUCE, "LL128", 400, 92, "likewise"},
+    {ABLE, CCL_ALLREDUCE, NULL, 400, 45, "Simple"},
+    {ABLE, CCL_ALLREDUCE, NULL, 40, 9, "Simple, which would be 11 with LL128"},
     {PAIR("\"message\":\"1us\",\"message_size\":\"40000\""), CCL_BROADCAST, NULL, 200, 26,
      "five messages, each 10 KB more"},
     {PAIR("\"message\":\"1us\""), CCL_BROADCAST, NULL, 200, 21,
@@ -268,10 +281,29 @@ START_TEST(shared_and_reduced_chunks_cross_borders_in_time) {
 }
 END_TEST
 
+/* Files may have programs of LL that go through switches. */
+START_TEST(programs_of_files) {
+    ccl_topology_t *topo = topology_of(ABLE);
+    ccl_collective_t *coll = NULL;
+    ccl_bound_options_t options = CCL_BOUND_OPTIONS_INIT;
+    ccl_bound_t bound;
+    options.size_bytes = 400e3;
+    options.proto = "LL";
+    options.any_switches = true;
+    MUST(ccl_collective_create(CCL_ALLREDUCE, topo->nranks, 1, 0, &coll, e));
+    MUST(ccl_bound(NULL, topo, coll, &options, &bound, e));
+    ck_assert_msg(fabs(bound.time_s * 1e6 - 81) < 1e-6, "%.9g us", bound.time_s * 1e6);
+    ccl_bound_fini(&bound);
+    ccl_collective_destroy(coll);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("bounds over time");
     TCase *tc = tcase_create("closed forms");
     tcase_add_test(tc, closed_forms);
+    tcase_add_test(tc, programs_of_files);
     tcase_add_test(tc, roots_send_to_parts);
     tcase_add_test(tc, shared_and_reduced_chunks_cross_borders_in_time);
     suite_add_tcase(suite, tc);
