@@ -128,7 +128,8 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
 
 /** Bytes that are not worth being cut. */
 #define LEAST_PART_BYTES 65536.0
-#define LEAST_PIECE_BYTES 32768.0
+#define MOST_PIECE_BYTES 1048576.0
+#define LEAST_PIECE_BYTES 16384.0
 /** Parts of a channel's data in one domain, where copies, pulls and stores work on parts in turn.
  */
 #define MOST_PARTS 64
@@ -186,7 +187,7 @@ static void add_cuts(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_opti
  */
 static void add_pieces(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_options_t *options,
                        ccl_i_switch_how_t how) {
-    static const uint32_t npieces[] = {16, 32, 64, 96, 120};
+    static const uint32_t npieces[] = {2, 4, 8, 16, 32, 64, 96, 120};
     uint32_t roots = how.between == CCL_I_BETWEEN_EXCHANGE ? c->nranks / c->nservers : c->nranks;
     f->n = 0;
     if (options->chunks || c->nservers == 1 || !(options->size_bytes > 0))
@@ -195,7 +196,7 @@ static void add_pieces(family_t *f, const ccl_i_cluster_t *c, const ccl_synth_op
     how.channels = options->channels || how.channels > 1 ? how.channels : 2; /* in turn */
     for (uint32_t k = 0; k < CCL_ARRAY_LEN(npieces) && small_enough(c, &how); k++) {
         how.piece_bytes = options->size_bytes / roots / how.channels / npieces[k];
-        if (how.piece_bytes >= LEAST_PIECE_BYTES)
+        if (how.piece_bytes >= LEAST_PIECE_BYTES && how.piece_bytes <= MOST_PIECE_BYTES)
             f->how[f->n++] = how;
     }
 }
