@@ -3,8 +3,9 @@
  * wires of a mesh); along each digit all peers exchange at once. Which grid, which digits, how many
  * channels and parts is decided by simulation at the size asked for.
  */
+#include "lower/lower.h"
 #include "synth/common/race.h"
-#include "synth/latency/meet.h"
+#include "synth/latency/family.h"
 #include "synth/registry.h"
 
 #include <math.h>
@@ -27,343 +28,61 @@ static bool supports(const ccl_topology_t *topo, const ccl_collective_t *want, c
     }
 }
 
-enum { MOST_GRIDS = 8, MOST_FORMS = 64, MOST_LISTS = 4, LEADERS = 5, MOST_TRIED = 256 };
 /** Candidates of the first round that race at once, behind the first leaders. */
 enum { TOGETHER = 8 };
 /** The size where none is asked for. */
 #define DEFAULT_SIZE_BYTES 65536.0
-/** Of a share, where peers take them one after the other. */
-#define ROW_PARTS 8u
-/** Bytes of a chunk that are not worth being cut. */
-#define LEAST_CHUNK_BYTES 256.0
-
-/* All are about two tenths of a second's work on 16 GPUs. */
-static const struct {
-    double most_transfers; /* of a candidate */
-    double first;          /* of one of the first round, where that cuts no more than channels */
-    double work;           /* transfers of all candidates, times protocols */
-    uint32_t rounds;       /* in which the best is varied, as long as that gains... */
-    double gain;           /* ... this part */
-} POLICY = {60000, 6000, 1200000, 4, 0.003};
-
-typedef struct family {
-    const ccl_i_cluster_t *cluster;
-    const ccl_collective_t *want;
-    const ccl_synth_options_t *options;
-    double size_bytes, work; /* work: left */
-    uint32_t sms;            /* of the GPU with the fewest */
-    unsigned protocols;      /* bits */
-    ccl_protocol_t proto;    /* that the fastest of the first round takes */
-    ccl_i_grid_t grids[MOST_GRIDS];
-    uint32_t ngrids;
-    ccl_i_form_t forms[MOST_FORMS];
-    double times[MOST_FORMS][CCL_PROTOCOLS];
-    double time_s[MOST_FORMS];      /* the least of them */
-    uint32_t turn[MOST_FORMS];      /* the form that races at each place */
-    uint32_t n, from;               /* from: the first place that races now */
-    double limit_s;                 /* what takes longer is of no use; 0: nobody knows yet */
-    ccl_i_form_t tried[MOST_TRIED]; /* of all rounds */
-    uint32_t ntried;
-    ccl_i_meet_plans_t *plans; /* NULL: not asked for */
-    ccl_arena_t arena;
-} family_t;
-
-/* ---------------------------------------------------------------- digits */
-
-typedef struct factors {
-    uint32_t factor[CCL_I_GRID_DIGITS], n;
-} factors_t;
-
-static factors_t primes_of(uint32_t n) {
-    factors_t f = {{0}, 0};
-    for (uint32_t p = 2; n > 1 && f.n < CCL_I_GRID_DIGITS; p++) {
-        for (; n % p == 0 && f.n < CCL_I_GRID_DIGITS; n /= p)
-            f.factor[f.n++] = p;
-    }
-    return f;
-}
-
-/* Ways to write n as a product: as one factor, as two about equal ones, as primes. */
-static uint32_t ways_to_factor(uint32_t n, factors_t *out) {
-    uint32_t count = 0;
-    factors_t primes = primes_of(n);
-    if (n <= 1) {
-        out[0] = (factors_t){{0}, 0};
-        return 1;
-    }
-    out[count++] = (factors_t){{n}, 1};
-    if (primes.n >= 3) {
-        uint32_t low = 1;
-        for (uint32_t k = 2; (uint64_t)k * k <= n; k++)
-            low = n % k == 0 ? k : low;
-        out[count++] = (factors_t){{n / low, low}, 2};
-    }
-    if (primes.n >= 2)
-        out[count++] = primes;
-    return count;
-}
-
-static void add_factors(ccl_i_form_t *form, const factors_t *f, uint32_t stride) {
-    for (uint32_t i = 0; i < f->n && form->ndigits < CCL_I_GRID_DIGITS; i++) {
-        form->factor[form->ndigits] = f->factor[i];
-        form->stride[form->ndigits++] = stride;
-        stride *= f->factor[i];
-    }
-}
-
-/* ---------------------------------------------------------------- candidates */
-
-static uint32_t most_channels(const family_t *f, ccl_i_form_t form, double bytes_per_channel) {
-    form.channels = form.parts = 1;
-    double most = CCL_I_MAX_AUTO_CHANNELS;
-    if (f->sms)
-        most = fmin(most, floor((double)f->sms / ccl_i_form_blocks(&form, f->want->kind)));
-    most = fmin(most, floor((isinf(bytes_per_channel) ? POLICY.most_transfers : POLICY.first) /
-                            ccl_i_form_transfers(&form, f->want)));
-    most = fmin(most, floor(bytes_per_channel / LEAST_CHUNK_BYTES));
-    return most < 1 ? 1 : (uint32_t)most;
-}
-
-static bool is_whole(const family_t *f) {
-    return ccl_i_form_is_whole(f->want->kind);
-}
-
-/* Bytes of a share. */
-static double share_bytes(const family_t *f, const ccl_i_form_t *form) {
-    return f->size_bytes / (is_whole(f) ? ccl_i_form_shares(form) : f->want->nranks);
-}
-
-/* Peers that send to one GPU at once, whose parts come in turn. */
-static uint32_t peers_in_turn(const family_t *f, const ccl_i_form_t *form) {
-    bool reduces = f->want->kind == CCL_ALLREDUCE || f->want->kind == CCL_REDUCE;
-    uint32_t most = 1, end = reduces ? form->shared : form->ndigits;
-    if (!reduces && f->want->kind != CCL_REDUCESCATTER)
-        return 1;
-    for (uint32_t d = 0; d < end; d++)
-        most = form->factor[d] - 1 > most ? form->factor[d] - 1 : most;
-    return most;
-}
-
-static uint32_t nprotocols(const family_t *f) {
-    return (uint32_t)__builtin_popcount(f->protocols);
-}
-
-static void add_form(family_t *f, ccl_i_form_t form) {
-    const ccl_synth_options_t *o = f->options;
-    form.channels = o->channels ? o->channels : form.channels;
-    form.parts = o->chunks ? o->chunks : form.parts;
-    form.across = form.grid && form.across < form.channels ? form.across : form.channels;
-    form.joined = form.joined && form.grid;
-    double work = ccl_i_form_transfers(&form, f->want);
-    for (uint32_t i = 0; i < f->ntried; i++) {
-        if (memcmp(&f->tried[i], &form, sizeof form) == 0)
-            return;
-    }
-    if (f->n == MOST_FORMS || f->ntried == MOST_TRIED || form.channels < 1 || form.across < 1 ||
-        (f->n > 0 && (work > POLICY.most_transfers || work * nprotocols(f) > f->work)))
-        return;
-    f->work -= work * nprotocols(f);
-    f->forms[f->n++] = f->tried[f->ntried++] = form;
-}
-
-/* Every number of shared digits, with as many channels as there is room for. */
-static void add_shared(family_t *f, ccl_i_form_t form) {
-    uint32_t first = is_whole(f) && form.owners > 0, n = is_whole(f) ? form.ndigits + 1 : 1;
-    for (uint32_t i = first; i < n; i++) {
-        form.shared = i;
-        double bytes = share_bytes(f, &form);
-        form.channels = most_channels(f, form, bytes);
-        form.across = f->cluster->nservers > 1 && form.channels > 1 ? 2 : form.channels;
-        form.parts = peers_in_turn(f, &form);
-        if (bytes / form.channels / form.parts < LEAST_CHUNK_BYTES ||
-            ccl_i_form_transfers(&form, f->want) > POLICY.first)
-            form.parts = 1;
-        if (bytes >= ROW_PARTS * LEAST_CHUNK_BYTES) {
-            ccl_i_form_t row = form;
-            row.row = true;
-            row.joined = false;
-            row.channels = row.across = 1;
-            row.parts = ROW_PARTS;
-            add_form(f, row);
-        }
-        form.joined = true;
-        add_form(f, form);
-    }
-}
-
-static void add_grid(family_t *f, const ccl_i_grid_t *grid, const factors_t *inner, uint32_t ninner,
-                     uint32_t owners) {
-    factors_t outer[MOST_LISTS];
-    uint32_t nouter = ways_to_factor(grid->ngroups, outer);
-    for (uint32_t i = 0; i < ninner; i++) {
-        for (uint32_t k = 0; k < (i == 0 ? nouter : 1); k++) {
-            ccl_i_form_t form;
-            memset(&form, 0, sizeof form); /* padding too: forms are compared as bytes */
-            form.grid = grid;
-            form.owners = owners;
-            add_factors(&form, &inner[i], 1);
-            add_factors(&form, &outer[k], grid->inner);
-            add_shared(f, form);
-        }
-    }
-}
-
-/* Do all GPUs of every group reach each other in one hop? */
-static bool groups_are_full(const ccl_i_cluster_t *c, const ccl_i_grid_t *g) {
-    for (uint32_t a = 0; a < c->nranks; a++)
-        for (uint32_t b = 0; b < c->nranks; b++)
-            if (a != b && g->place[a] / g->inner == g->place[b] / g->inner &&
-                !ccl_i_cluster_reaches(c, a, b))
-                return false;
-    return true;
-}
-
-/* Wires inside servers: grids that they form. */
-static ccl_status_t add_wired(family_t *f, const ccl_i_grid_t *servers, ccl_error_t *err) {
-    factors_t ways[MOST_LISTS];
-    uint32_t nways = servers->even ? ways_to_factor(servers->inner, ways) : 0;
-    for (uint32_t i = 1; i < nways; i++) {
-        ccl_error_t why = CCL_ERROR_INIT;
-        ccl_status_t status = ccl_i_grid_wired(f->cluster, &f->arena, servers, ways[i].factor,
-                                               ways[i].n, &f->grids[f->ngrids], &why);
-        if (status == CCL_OK)
-            add_grid(f, &f->grids[f->ngrids++], &ways[i], 1, 0);
-        else if (status != CCL_UNSUPPORTED) {
-            if (err)
-                *err = why;
-            return status;
-        }
-    }
-    return CCL_OK;
-}
-
-/* Time-reversed, what relays is slower than what greedy matches. */
-static void add_shortest(family_t *f) {
-    ccl_i_form_t form;
-    memset(&form, 0, sizeof form);
-    form.parts = 1;
-    for (form.channels = 1; form.channels <= 16 && f->want->kind != CCL_REDUCESCATTER;
-         form.channels *= 4)
-        add_form(f, form);
-}
-
-/* Where some lanes have no way to each other: all goes by the others. */
-static ccl_status_t add_alive(family_t *f, const ccl_i_grid_t *groups, const factors_t *inner,
-                              ccl_error_t *err) {
-    ccl_i_grid_t *grid = &f->grids[f->ngrids];
-    ccl_error_t why = CCL_ERROR_INIT;
-    uint32_t alive;
-    ccl_status_t status = ccl_i_grid_alive(f->cluster, &f->arena, groups, grid, &alive, &why);
-    if (status == CCL_OK) {
-        f->ngrids++;
-        add_grid(f, grid, inner, 1, alive);
-    } else if (status != CCL_UNSUPPORTED && err)
-        *err = why;
-    return status == CCL_UNSUPPORTED ? CCL_OK : status;
-}
-
-/* Groups of GPUs; where not all of a group reach each other, grids of wires. */
-static ccl_status_t add_groups(family_t *f, const ccl_i_grid_t *groups, ccl_error_t *err) {
-    factors_t ways[MOST_LISTS];
-    if (!groups_are_full(f->cluster, groups))
-        return add_wired(f, groups, err);
-    uint32_t nways = ways_to_factor(groups->inner, ways);
-    add_grid(f, groups, ways, groups->even ? nways : 1, 0);
-    return f->cluster->full ? CCL_OK : add_alive(f, groups, ways, err);
-}
-
-/* Where no servers are named: sets, where there are such. */
-static ccl_status_t add_sets(family_t *f, ccl_routes_t *routes, bool *added, ccl_error_t *err) {
-    ccl_i_grid_t *sets = &f->grids[f->ngrids];
-    ccl_error_t why = CCL_ERROR_INIT;
-    ccl_status_t status = ccl_i_grid_sets(f->cluster, routes, &f->arena, sets, &why);
-    *added = status == CCL_OK;
-    if (status == CCL_OK) {
-        f->ngrids++;
-        return add_groups(f, sets, err);
-    }
-    if (status != CCL_UNSUPPORTED && err)
-        *err = why;
-    return status == CCL_UNSUPPORTED ? CCL_OK : status;
-}
-
-/* Servers or sets; all GPUs as one. */
-static ccl_status_t add_grids(family_t *f, ccl_routes_t *routes, ccl_error_t *err) {
-    const ccl_i_cluster_t *c = f->cluster;
-    factors_t ways[MOST_LISTS];
-    ccl_i_grid_t *servers = &f->grids[f->ngrids++];
-    bool sets = false;
-    CCL_TRY(ccl_i_grid_servers(c, &f->arena, servers, err));
-    if (!c->full)
-        add_shortest(f);
-    if (c->nservers == 1)
-        CCL_TRY(add_sets(f, routes, &sets, err));
-    if (c->full || !sets)
-        CCL_TRY(add_groups(f, servers, err));
-    if (c->nservers > 1 && c->full) {
-        ccl_i_grid_t *whole = &f->grids[f->ngrids++];
-        CCL_TRY(ccl_i_grid_whole(c, &f->arena, whole, err));
-        uint32_t nways = ways_to_factor(c->nranks, ways);
-        add_grid(f, whole, ways, servers->even ? 1 : nways, 0);
-    }
-    return CCL_OK;
-}
-
-/* More and fewer channels, in all and between groups. */
-static void add_channels(family_t *f, const ccl_i_form_t *best) {
-    uint32_t most = most_channels(f, *best, INFINITY);
-    for (uint32_t k = 0; k < 3; k++) {
-        ccl_i_form_t form = *best;
-        uint32_t wanted = k == 0 ? best->channels / 2 : k == 1 ? 2 * best->channels : most;
-        form.channels = wanted > most ? most : wanted;
-        form.across = best->across == best->channels ? form.channels : best->across;
-        add_form(f, form);
-        form = *best;
-        form.across = k == 0 ? best->across / 2 : k == 1 ? 2 * best->across : best->channels;
-        if (f->cluster->nservers > 1 || (form.grid && form.grid->ngroups > 1))
-            add_form(f, form);
-    }
-}
-
-/* With other parts: in turn, joined or not; in a row. Of forms behind the best the likeliest. */
-static void add_parts(family_t *f, const ccl_i_form_t *best, bool first) {
-    uint32_t turns[] = {peers_in_turn(f, best), 4, 2, 1};
-    uint32_t rows[] = {2 * best->parts, best->parts / 2};
-    ccl_i_form_t form = *best;
-    for (uint32_t i = 0; best->row && i < CCL_ARRAY_LEN(rows); i++) {
-        form.parts = rows[i];
-        if (form.parts > 1)
-            add_form(f, form);
-    }
-    for (uint32_t i = 0; !best->row && i < 2 * CCL_ARRAY_LEN(turns); i++) {
-        if (!first && i != 0 && i != 3) /* parts in turn, joined; four not joined */
-            continue;
-        form.parts = turns[i / 2];
-        form.joined = i % 2 == 0;
-        add_form(f, form);
-    }
-}
-
-/* A form's neighbours: with other channels and parts, others' shares apart or not. */
-static void add_neighbours(family_t *f, const ccl_i_form_t *best, bool first) {
-    ccl_i_form_t form = *best;
-    add_channels(f, best);
-    add_parts(f, best, first);
-    form.apart = !best->apart;
-    bool shares = f->want->kind == CCL_ALLGATHER || f->want->kind == CCL_REDUCESCATTER;
-    if (shares && best->ndigits > 1) {
-        uint32_t most = most_channels(f, form, INFINITY);
-        form.channels = best->channels < most ? best->channels : most;
-        form.across = best->across == best->channels ? form.channels : best->across;
-        add_form(f, form);
-    }
-}
+/** Rounds in which the best is varied, as long as that gains this part. */
+#define ROUNDS 4
+#define LEAST_GAIN 0.003
 
 /* ---------------------------------------------------------------- the race */
 
+/* The schedule, its steps in another order. */
+static ccl_status_t set_order(const ccl_i_family_t *f, const ccl_i_racer_t *with,
+                              ccl_i_form_order_t order, ccl_schedule_t **schedule,
+                              ccl_error_t *err) {
+    const ccl_topology_t *topo = with->cluster->topo;
+    const ccl_order_options_t options = {.size = sizeof options,
+                                         .topo = topo,
+                                         .routes = with->routes,
+                                         .order = CCL_ORDER_HPDS,
+                                         .batches = 1};
+    ccl_schedule_t *other = NULL;
+    if (order == CCL_I_FORM_AS_MADE)
+        return CCL_OK;
+    if (order == CCL_I_FORM_BY_LINKS)
+        CCL_TRY(ccl_schedule_order(with->ctx, *schedule, &options, &other, NULL, NULL, err));
+    else
+        CCL_TRY(ccl_schedule_order_list(with->ctx, *schedule, topo, with->routes, f->size_bytes,
+                                        &other, err));
+    other->joined = (*schedule)->joined;
+    ccl_schedule_destroy(*schedule);
+    *schedule = other;
+    return CCL_OK;
+}
+
+static void set_origin(const ccl_i_form_t *form, const char *shape, ccl_schedule_t *made) {
+    ccl_origin_set(made->origin, "latency: %s, %u channel%s", shape, form->channels,
+                   form->channels == 1 ? "" : "s");
+    if (form->across < form->channels)
+        ccl_origin_add(made->origin, "%u between %s", form->across,
+                       form->grid->sets ? "sets" : "servers");
+    if (form->joined)
+        ccl_origin_add(made->origin, "neighbours joined");
+    if (form->apart)
+        ccl_origin_add(made->origin, "others' shares apart");
+    if (form->parts > 1)
+        ccl_origin_add(made->origin, "%u parts in %s", form->parts, form->row ? "a row" : "turn");
+    if (form->order == CCL_I_FORM_BY_LINKS)
+        ccl_origin_add(made->origin, "links in turn");
+    if (form->order == CCL_I_FORM_BY_WAYS)
+        ccl_origin_add(made->origin, "longest way first on %u channels", made->nchannels);
+}
+
 static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
                          ccl_schedule_t **out, ccl_error_t *err) {
-    const family_t *f = user;
+    const ccl_i_family_t *f = user;
     const ccl_i_form_t *form = &f->forms[f->turn[f->from + index]];
     ccl_text_t text = {0};
     if (form->planned) {
@@ -381,25 +100,21 @@ static ccl_status_t make(void *user, uint32_t index, const ccl_i_racer_t *with,
         ccl_text_printf(&text, "shortest ways%s",
                         f->want->kind == CCL_ALLREDUCE ? " from the middle" : "");
     }
-    ccl_origin_set((*out)->origin, "latency: %s, %u channel%s", text.data ? text.data : "",
-                   form->channels, form->channels == 1 ? "" : "s");
-    if (form->across < form->channels)
-        ccl_origin_add((*out)->origin, "%u between %s", form->across,
-                       form->grid->sets ? "sets" : "servers");
-    if (form->joined)
-        ccl_origin_add((*out)->origin, "neighbours joined");
-    if (form->apart)
-        ccl_origin_add((*out)->origin, "others' shares apart");
-    if (form->parts > 1)
-        ccl_origin_add((*out)->origin, "%u parts in %s", form->parts, form->row ? "a row" : "turn");
+    ccl_status_t status = set_order(f, with, form->order, out, err);
+    if (status == CCL_OK) {
+        set_origin(form, text.data ? text.data : "", *out);
+    } else {
+        ccl_schedule_destroy(*out);
+        *out = NULL;
+    }
     ccl_text_fini(&text);
-    return CCL_OK;
+    return status;
 }
 
 static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *with,
                               const ccl_schedule_t *schedule, ccl_i_raced_t *out,
                               ccl_error_t *err) {
-    family_t *f = user;
+    ccl_i_family_t *f = user;
     ccl_i_timing_t timing = {.size_bytes = f->size_bytes,
                              .way.granularity = CCL_GRANULARITY_ALGORITHM,
                              .give_up_s = f->limit_s,
@@ -413,7 +128,7 @@ static ccl_status_t time_form(void *user, uint32_t index, const ccl_i_racer_t *w
 }
 
 /* The fastest of those that were timed, fastest first; of equals the first. */
-static uint32_t fastest(const family_t *f, uint32_t out[LEADERS]) {
+static uint32_t fastest(const ccl_i_family_t *f, uint32_t out[LEADERS]) {
     double after = 0;
     uint32_t n = 0;
     while (n < LEADERS) {
@@ -432,14 +147,14 @@ static uint32_t fastest(const family_t *f, uint32_t out[LEADERS]) {
 }
 
 /* Bytes that all GPUs send. */
-static double form_bytes(const family_t *f, ccl_i_form_t form) {
-    double bytes = share_bytes(f, &form);
+static double form_bytes(const ccl_i_family_t *f, ccl_i_form_t form) {
+    double bytes = ccl_i_family_share_bytes(f, &form);
     form.channels = form.parts = 1;
     return ccl_i_form_transfers(&form, f->want) * bytes;
 }
 
 /* What sends least comes first. */
-static void set_turns(family_t *f) {
+static void set_turns(ccl_i_family_t *f) {
     for (uint32_t i = 0; i < f->n; i++) {
         double bytes = form_bytes(f, f->forms[i]);
         uint32_t at = i;
@@ -452,7 +167,7 @@ static void set_turns(family_t *f) {
 
 /* The first round, some after the others: what is slower than the leaders so far gives up. A form
    that sends many times another's bytes takes long to simulate: it is among the last. */
-static ccl_status_t race_all(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+static ccl_status_t race_all(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     uint32_t lead[LEADERS];
     set_turns(f);
     while (f->from < f->n) {
@@ -472,7 +187,7 @@ static ccl_status_t race_all(family_t *f, ccl_i_race_t *race, ccl_error_t *err) 
 }
 
 /* From now on only the protocols that they are fastest with. */
-static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
+static uint32_t leaders(ccl_i_family_t *f, ccl_i_form_t *out) {
     uint32_t lead[LEADERS], n = fastest(f, lead);
     f->protocols = n > 0 ? 0 : f->protocols;
     for (uint32_t i = n; i-- > 0;) {
@@ -487,7 +202,7 @@ static uint32_t leaders(family_t *f, ccl_i_form_t *out) {
 }
 
 /* Plans in time: with transports the order of what they promise is not that of what they take. */
-static ccl_status_t race_plans(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+static ccl_status_t race_plans(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     const ccl_synth_options_t *o = f->options;
     const ccl_i_racer_t *own;
     if (!ccl_i_meet_serves(f->cluster, f->want) || o->channels > 1 || o->chunks)
@@ -503,27 +218,42 @@ static ccl_status_t race_plans(family_t *f, ccl_i_race_t *race, ccl_error_t *err
         form.channels = 1;
         form.parts = 1u << k;
         if (!(o->hope_s > 0) || f->plans->levels[k].time_s < CCL_I_SYNTH_CARE * o->hope_s)
-            add_form(f, form);
+            ccl_i_family_add(f, form);
     }
     f->limit_s = race->best.schedule ? race->best.time_s : f->limit_s;
     return ccl_i_race_run(race, f->n, err);
 }
 
-static ccl_status_t race_forms(family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
+/* The best with its steps in other orders. */
+static ccl_status_t race_orders(ccl_i_family_t *f, ccl_i_race_t *race, ccl_i_form_t best,
+                                ccl_error_t *err) {
+    static const ccl_i_form_order_t orders[] = {CCL_I_FORM_BY_LINKS, CCL_I_FORM_BY_WAYS};
+    f->limit_s = race->best.time_s;
+    f->n = 0;
+    for (uint32_t i = 0; i < CCL_ARRAY_LEN(orders); i++) {
+        best.order = orders[i];
+        ccl_i_family_add(f, best);
+    }
+    return ccl_i_race_run(race, f->n, err);
+}
+
+static ccl_status_t race_forms(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_t *err) {
     ccl_i_form_t best[LEADERS];
     CCL_TRY(race_all(f, race, err));
     uint32_t n = leaders(f, best);
-    for (uint32_t round = 0; n > 0 && round <= POLICY.rounds; round++) {
+    for (uint32_t round = 0; n > 0 && round <= ROUNDS; round++) {
         double before = f->limit_s = race->best.time_s;
         f->n = 0;
         for (uint32_t i = 0; i < n; i++)
-            add_neighbours(f, &best[i], i == 0);
+            ccl_i_family_neighbours(f, &best[i], i == 0);
         CCL_TRY(ccl_i_race_run(race, f->n, err));
         if (race->best.index == CCL_NONE)
             break;
-        n = race->best.time_s < (1 - POLICY.gain) * before;
+        n = race->best.time_s < (1 - LEAST_GAIN) * before;
         best[0] = f->forms[race->best.index];
     }
+    if (race->best.schedule)
+        CCL_TRY(race_orders(f, race, best[0], err));
     return race_plans(f, race, err);
 }
 
@@ -533,13 +263,13 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
                                ccl_error_t *err) {
     ccl_i_cluster_t cluster;
     CCL_TRY(ccl_i_cluster_init(&cluster, topo, routes, err));
-    family_t *f = calloc(1, sizeof *f);
+    ccl_i_family_t *f = calloc(1, sizeof *f);
     ccl_status_t status = f ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK) {
         f->cluster = &cluster;
         f->want = want;
         f->options = options;
-        f->work = POLICY.work;
+        f->work = CCL_I_FAMILY_WORK;
         f->limit_s = CCL_I_SYNTH_CARE * options->hope_s;
         f->size_bytes = options->size_bytes > 0 ? options->size_bytes : DEFAULT_SIZE_BYTES;
         f->protocols = (1u << CCL_PROTOCOLS) - 1;
@@ -549,7 +279,7 @@ static ccl_status_t synthesize(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
             uint32_t sms = ccl_model_gpu(topo, r).sms;
             f->sms = sms && (!f->sms || sms < f->sms) ? sms : f->sms;
         }
-        status = add_grids(f, routes, err);
+        status = ccl_i_family_start(f, routes, err);
     }
     if (status == CCL_OK) {
         ccl_i_race_t race = {.ctx = ctx,

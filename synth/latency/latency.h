@@ -23,6 +23,13 @@ typedef struct ccl_i_grid {
     uint32_t *place;         /* [nranks] the least of the rank's places */
 } ccl_i_grid_t;
 
+/** How a GPU's steps follow each other. */
+typedef enum ccl_i_form_order {
+    CCL_I_FORM_AS_MADE,  /* phase by phase */
+    CCL_I_FORM_BY_LINKS, /* as HPDS has it: links that share are used in turn */
+    CCL_I_FORM_BY_WAYS   /* longest way first, on channels of its own */
+} ccl_i_form_order_t;
+
 /** A schedule along the digits of places. */
 typedef struct ccl_i_form {
     const ccl_i_grid_t *grid; /* NULL: along shortest ways */
@@ -45,6 +52,7 @@ typedef struct ccl_i_form {
      */
     bool apart;
     bool planned; /* chunks go as a plan of `parts` says (meet.h) */
+    ccl_i_form_order_t order;
 } ccl_i_form_t;
 
 /** Do all GPUs have, or get, the whole of what is asked for? It goes in shares (`shared`). */
