@@ -50,9 +50,11 @@ static ccl_status_t synthesize(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_error_t
     return CCL_OK;
 }
 
-/** The protocol that `compare` takes for what --with made, at this size. */
+/** The protocol that `compare` takes for what --with made, at this size. @param for_it  it is
+    lowered for that; else as for Simple. */
 static ccl_status_t choose_protocol(ccl_i_cli_t *cli, const ccl_i_subject_t *s,
-                                    const ccl_way_t *preset, ccl_error_t *err) {
+                                    const ccl_way_t *preset, const char **proto, bool *for_it,
+                                    ccl_error_t *err) {
     const ccl_contender_t one = {
         .name = cli->args.with, .schedule = s->document.schedule, .way = preset};
     ccl_compare_options_t compare = CCL_COMPARE_OPTIONS_INIT;
@@ -68,8 +70,10 @@ static ccl_status_t choose_protocol(ccl_i_cli_t *cli, const ccl_i_subject_t *s,
     compare.protocols = true;
     ccl_i_way(&cli->args, &compare.way_bits);
     ccl_status_t status = ccl_compare(&cli->ctx, s->topo, s->want, &compare, &made, err);
-    if (status == CCL_OK && made->cells[0].status == CCL_OK)
-        cli->args.lower.proto = made->cells[0].proto; /* a static name */
+    if (status == CCL_OK && made->cells[0].status == CCL_OK) {
+        *proto = made->cells[0].proto; /* a static name */
+        *for_it = made->cells[0].for_protocol;
+    }
     ccl_comparison_destroy(made);
     return status;
 }
@@ -111,6 +115,8 @@ static ccl_status_t lower_and_prove(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_er
     ccl_verify_options_t verify = CCL_VERIFY_OPTIONS_INIT;
     bool protocols =
         ccl_model_has_protocol(s->topo, "LL") || ccl_model_has_protocol(s->topo, "LL128");
+    const char *proto = NULL;
+    bool for_it = false;
     unsigned bits;
     ccl_way_t way = ccl_i_way(&cli->args, &bits);
 
@@ -120,8 +126,12 @@ static ccl_status_t lower_and_prove(ccl_i_cli_t *cli, ccl_i_subject_t *s, ccl_er
         s->sim.granularity = s->way.granularity;
     }
     if (!s->input && protocols && !ccl_i_given(&cli->args, "proto"))
-        CCL_TRY(choose_protocol(cli, s, preset, err));
+        CCL_TRY(choose_protocol(cli, s, preset, &proto, &for_it, err));
+    if (for_it)
+        cli->args.lower.proto = proto;
     CCL_TRY(ccl_i_document_lower(cli, s->topo, preset, s->sim.size_bytes, &s->document, err));
+    if (proto)
+        s->document.program->proto = cli->args.lower.proto = proto;
     s->program = s->document.program;
     s->verdict.valid = true;
     s->proven = !cli->args.no_verify;

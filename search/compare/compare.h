@@ -85,6 +85,8 @@ typedef struct ccl_compare_cell {
                               notebook had it */
     bool ended;          /**< not run, as the race of its size was over: status CCL_UNSUPPORTED */
     bool hopeless;       /**< not run, as it is much slower: status CCL_UNSUPPORTED */
+    bool for_protocol;   /**< lowered for `proto`; else for the options', whose program runs under
+                              that */
 } ccl_compare_cell_t;
 
 /** One contender at one size, over samples of a scenario. */

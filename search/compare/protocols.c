@@ -62,6 +62,7 @@ static ccl_status_t lower_again(ccl_i_compare_t *c, uint32_t size, uint32_t cont
         ccl_sim_result_destroy(anew.run);
         if (status == CCL_OK && now.time_s < cell->time_s) {
             now.proto = cell->proto;
+            now.for_protocol = true;
             now.usage.thread_blocks = ccl_i_most_blocks(program, r->way.granularity);
             *cell = now;
             c->for_protocol[at] = true;
