@@ -252,7 +252,7 @@ static ccl_status_t race_forms(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_
         n = race->best.time_s < (1 - LEAST_GAIN) * before;
         best[0] = f->forms[race->best.index];
     }
-    if (race->best.schedule)
+    if (race->best.time_s < INFINITY)
         CCL_TRY(race_orders(f, race, best[0], err));
     return race_plans(f, race, err);
 }
