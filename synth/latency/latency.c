@@ -241,6 +241,7 @@ static ccl_status_t race_forms(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_
     ccl_i_form_t best[LEADERS];
     CCL_TRY(race_all(f, race, err));
     uint32_t n = leaders(f, best);
+    const bool timed = n > 0; /* else there was nothing to be timed */
     for (uint32_t round = 0; n > 0 && round <= ROUNDS; round++) {
         double before = f->limit_s = race->best.time_s;
         f->n = 0;
@@ -252,7 +253,7 @@ static ccl_status_t race_forms(ccl_i_family_t *f, ccl_i_race_t *race, ccl_error_
         n = race->best.time_s < (1 - LEAST_GAIN) * before;
         best[0] = f->forms[race->best.index];
     }
-    if (race->best.time_s < INFINITY)
+    if (timed && race->best.time_s < INFINITY)
         CCL_TRY(race_orders(f, race, best[0], err));
     return race_plans(f, race, err);
 }
