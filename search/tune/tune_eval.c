@@ -246,6 +246,7 @@ ccl_status_t ccl_tune_program(const ccl_ctx_t *ctx, const ccl_topology_t *topo,
     if (target->proto)
         l.lower.proto = target->proto;
     synth.plain = executor != CCL_EXECUTOR_ANY;
+    synth.no_switches = !ccl_protocol_switches(l.lower.proto);
     ccl_status_t status = l.routes ? CCL_OK : ccl_fail_nomem(err);
     if (status == CCL_OK)
         status = ccl_synthesize(&inner, ccl_i_point_ops(values)->name, topo, l.routes, want, &synth,

@@ -26,13 +26,16 @@ ccl_synth_options_t ccl_i_point_synth(const double v[CCL_KNOBS], double size_byt
     for (uint32_t k = CCL_KNOB_CHANNELS; k < CCL_KNOB_ORDER; k++)
         if (!isnan(v[k]))
             ccl_option_put(ccl_knob_option((ccl_knob_t)k), v[k], &o);
+    o.no_switches = !ccl_protocol_switches(ccl_i_point_lower(v).proto);
     return o;
 }
 
 /* ---------------------------------------------------------------- schedules */
 
 /* What a schedule depends on; malloc'ed. */
-static char *key_of(const ccl_tune_point_t *point, double size_bytes) {
+static char *key_of(const ccl_i_tuner_t *t, const ccl_tune_point_t *point, double size_bytes) {
+    const bool may = ccl_i_point_ops(point->values)->through_switches && ccl_topology_able(t->topo);
+    const bool no_switches = may && !ccl_protocol_switches(ccl_i_point_lower(point->values).proto);
     double values[CCL_KNOBS];
     ccl_text_t text = {0};
     memcpy(values, point->values, sizeof values);
@@ -41,8 +44,9 @@ static char *key_of(const ccl_tune_point_t *point, double size_bytes) {
             values[k] = NAN;
     char *settings = ccl_space_settings(values);
     if (settings)
-        ccl_text_printf(&text, "%s %.17g", settings,
-                        ccl_i_point_ops(point->values)->by_size ? size_bytes : 0.0);
+        ccl_text_printf(&text, "%s %.17g%s", settings,
+                        ccl_i_point_ops(point->values)->by_size ? size_bytes : 0.0,
+                        no_switches ? " no switches" : "");
     free(settings);
     if (!settings || text.nomem) {
         ccl_text_fini(&text);
@@ -54,7 +58,7 @@ static char *key_of(const ccl_tune_point_t *point, double size_bytes) {
 ccl_status_t ccl_i_made_want(ccl_i_tuner_t *t, const ccl_tune_run_t *run, ccl_error_t *err) {
     const ccl_tune_point_t *point = &t->out->points[run->point];
     double size_bytes = t->out->sizes_bytes[run->size];
-    char *key = key_of(point, size_bytes);
+    char *key = key_of(t, point, size_bytes);
     if (!key)
         return ccl_fail_nomem(err);
     if (ccl_strmap_get(t->by_key, key) != CCL_NONE) {
@@ -242,7 +246,7 @@ ccl_status_t ccl_i_made_all(ccl_i_tuner_t *t, ccl_error_t *err) {
 
 ccl_status_t ccl_i_made_of(const ccl_i_tuner_t *t, const ccl_tune_run_t *run,
                            const ccl_i_made_t **out, ccl_error_t *err) {
-    char *key = key_of(&t->out->points[run->point], t->out->sizes_bytes[run->size]);
+    char *key = key_of(t, &t->out->points[run->point], t->out->sizes_bytes[run->size]);
     if (!key)
         return ccl_fail_nomem(err);
     *out = t->made[ccl_strmap_get(t->by_key, key)];

@@ -12,8 +12,9 @@
 
 static const double sizes[] = {65536, 4194304};
 
-static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_strategy_t strategy,
-                          uint64_t runs, uint32_t threads, ccl_notebook_t *notebook) {
+static ccl_tuning_t *tune_kind(ccl_collective_kind_t kind, const char *cluster,
+                               const char *const *knobs, ccl_strategy_t strategy, uint64_t runs,
+                               uint32_t threads, ccl_notebook_t *notebook) {
     ccl_topology_t *topo = NULL;
     ccl_collective_t *want = NULL;
     ccl_space_t *space = NULL;
@@ -23,7 +24,7 @@ static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_str
     ccl_tune_options_t options = CCL_TUNE_OPTIONS_INIT;
     ctx.threads = threads;
     topo = topology(cluster);
-    ck_assert_int_eq(ccl_collective_create(CCL_ALLGATHER, topo->nranks, 1, 0, &want, NULL), CCL_OK);
+    ck_assert_int_eq(ccl_collective_create(kind, topo->nranks, 1, 0, &want, NULL), CCL_OK);
     ck_assert_int_eq(ccl_space_create(&space, &err), CCL_OK);
     for (; *knobs; knobs++)
         ck_assert_msg(ccl_space_set(space, *knobs, &err) == CCL_OK, "%s", err.text);
@@ -38,6 +39,11 @@ static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_str
     ccl_collective_destroy(want);
     ccl_topology_destroy(topo);
     return out;
+}
+
+static ccl_tuning_t *tune(const char *cluster, const char *const *knobs, ccl_strategy_t strategy,
+                          uint64_t runs, uint32_t threads, ccl_notebook_t *notebook) {
+    return tune_kind(CCL_ALLGATHER, cluster, knobs, strategy, runs, threads, notebook);
 }
 
 #define RAILS "servers:2 gpus:2 nvswitch=300GB/s,0.7us nics:2x25GB/s,2us fabric=rail"
@@ -79,6 +85,31 @@ START_TEST(test_threads) {
     }
     ccl_tuning_destroy(one);
     ccl_tuning_destroy(four);
+}
+END_TEST
+
+/* Simple goes through the switch, LL has schedules that do not. */
+START_TEST(test_switches) {
+    static const char *const knobs[] = {
+        "with=packing",  "channels=auto",    "chunks=auto", "order=auto",
+        "allocate=auto", "granularity=auto", "fuse=auto",   "slots=auto",
+        "batches=auto",  "proto=auto,LL",    NULL};
+    ccl_tuning_t *t =
+        tune_kind(CCL_ALLREDUCE, "servers:1 gpus:8 nvswitch=450GB/s,0.7us,nvls model=H100", knobs,
+                  CCL_STRATEGY_GRID, 100, 1, NULL);
+    uint32_t through = 0;
+    ck_assert_uint_ge(t->nruns, 4);
+    for (uint32_t i = 0; i < t->nruns; i++) {
+        const ccl_tune_run_t *run = &t->runs[i];
+        ck_assert_msg(run->result.status == CCL_OK, "%s: %s", t->points[run->point].settings,
+                      run->result.why);
+        bool ll = strstr(t->points[run->point].settings, "\"LL\"") != NULL;
+        bool in = strstr(run->result.origin, "through switches") != NULL;
+        ck_assert_msg(!(ll && in), "%s", run->result.origin);
+        through += in;
+    }
+    ck_assert_uint_gt(through, 0);
+    ccl_tuning_destroy(t);
 }
 END_TEST
 
@@ -239,6 +270,7 @@ int main(void) {
     tcase_set_timeout(t, 100);
     tcase_add_loop_test(t, test_threads, 0, 3);
     tcase_add_test(t, test_resume);
+    tcase_add_test(t, test_switches);
     tcase_add_test(t, test_halving);
     tcase_add_test(t, test_levels);
     tcase_add_test(t, test_bound_stops);
