@@ -158,6 +158,14 @@ static ccl_status_t try_bases(staggered_t *s, ccl_schedule_t *const bases[MOST_C
     return CCL_OK;
 }
 
+/* Do all that a star joins reach each other? */
+static bool can_be(const ccl_i_cluster_t *c, const ccl_schedule_t *stars) {
+    bool reach = true;
+    for (uint32_t i = 0; i < stars->ntransfers && reach; i++)
+        reach = ccl_i_cluster_reaches(c, stars->transfers[i].src, stars->transfers[i].dst);
+    return reach;
+}
+
 static ccl_status_t try_stars(staggered_t *s, ccl_error_t *err) {
     const ccl_collective_t *want = s->asked->want;
     ccl_schedule_t *bases[MOST_COPIES] = {NULL};
@@ -170,9 +178,12 @@ static ccl_status_t try_stars(staggered_t *s, ccl_error_t *err) {
                            .lanes = rails ? c.min_gpus : c.nranks,
                            .reduce = want->kind == CCL_REDUCE};
     ccl_status_t status = CCL_OK;
-    for (uint32_t k = 0; status == CCL_OK && k < MOST_COPIES; k++)
+    bool can = true;
+    for (uint32_t k = 0; status == CCL_OK && k < MOST_COPIES; k++) {
         status = make_stars(&place, want, k, &bases[k], err);
-    if (status == CCL_OK)
+        can = can && status == CCL_OK && can_be(&c, bases[k]);
+    }
+    if (can)
         status = try_bases(s, bases, rails ? "stars along rails" : "stars", err);
     for (uint32_t k = 0; k < MOST_COPIES; k++)
         ccl_schedule_destroy(bases[k]);

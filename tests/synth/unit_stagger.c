@@ -63,11 +63,24 @@ START_TEST(asked_otherwise) {
 }
 END_TEST
 
+/* GPUs that do not all reach each other: no stars, but trees as ever. */
+START_TEST(where_no_star_can_be) {
+    ccl_topology_t *topo = topology("teccl-ndv2-2x8");
+    ccl_synth_options_t options = CCL_SYNTH_OPTIONS_INIT;
+    options.size_bytes = 0x1p20;
+    ccl_schedule_t *s = synthesized("packing", topo, _i ? CCL_REDUCE : CCL_BROADCAST, &options);
+    ck_assert_msg(strstr(s->origin, "stars") == NULL, "%s", s->origin);
+    ccl_schedule_destroy(s);
+    ccl_topology_destroy(topo);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("unit.synth.stagger");
     TCase *tcase = tcase_create("stagger");
     tcase_add_loop_test(tcase, where_faster, 0, (int)CCL_ARRAY_LEN(cases));
     tcase_add_test(tcase, asked_otherwise);
+    tcase_add_loop_test(tcase, where_no_star_can_be, 0, 2);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
